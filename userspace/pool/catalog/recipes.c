@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "frames.h"
 #include "fresh.h"
 #include "owners.h"
@@ -101,13 +102,6 @@ int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum)
 
 /* --- slots that lose their recipe */
 
-static int compare_places(const void *a, const void *b)
-{
-	rd_place x = *(const rd_place *)a, y = *(const rd_place *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Queue the slots that @old has OWN and @new has not; NULL has none. */
 static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct rd_map *new)
 {
@@ -123,8 +117,8 @@ static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct
 		if (new && rd_place_kind(new->at[i]) == RD_OWN)
 			has[nr_has++] = new->at[i];
 	}
-	qsort(had, nr_had, sizeof(*had), compare_places);
-	qsort(has, nr_has, sizeof(*has), compare_places);
+	qsort(had, nr_had, sizeof(*had), rd_compare_u64);
+	qsort(has, nr_has, sizeof(*has), rd_compare_u64);
 	for (i = 0; i < nr_had; i++) {
 		while (j < nr_has && has[j] < had[i])
 			j++;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/sort.h"
 #include "sole.h"
 #include "sql.h"
 
@@ -48,15 +49,9 @@ static size_t find_seers(const struct pass *pass, i64 born, i64 next,
 			 const struct seer **ret_first)
 {
 	const struct seer *seers = (const struct seer *)pass->seers.data;
-	size_t first = 0, end = pass->seers.len / sizeof(*seers), nr = end, middle;
+	size_t nr = pass->seers.len / sizeof(*seers);
+	size_t first = rd_count_below(nr, i, seers[i].number < born);
 
-	while (first < end) {
-		middle = first + (end - first) / 2;
-		if (seers[middle].number < born)
-			first = middle + 1;
-		else
-			end = middle;
-	}
 	*ret_first = &seers[first];
 	if (first == nr || seers[first].number >= next)
 		return 0;

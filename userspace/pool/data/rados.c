@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "fp.h"
 #include "rados_parts.h"
 #include "ring.h"
@@ -559,19 +560,12 @@ static int sync_all(struct rd_store *store)
 	return 0;
 }
 
-static int compare_object(const void *key, const void *entry)
-{
-	u64 a = *(const u64 *)key, b = *(const u64 *)entry;
-
-	return a < b ? -1 : a > b;
-}
-
 /* An object is data as a whole. Between its neighbours there is a hole. */
 static off_t seek(struct rd_store *store, off_t offset, int whence)
 {
 	struct rd_rados *rados = rd_rados_of(store);
 	u64 at = offset / OBJECT, *objects;
-	size_t low = 0, high;
+	size_t nr, low;
 	int r;
 
 	if (whence != SEEK_DATA) {
@@ -584,16 +578,9 @@ static off_t seek(struct rd_store *store, off_t offset, int whence)
 		return -1;
 	}
 	objects = (u64 *)rados->objects.data;
-	high = rados->objects.len / sizeof(*objects);
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (compare_object(&objects[middle], &at) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == rados->objects.len / sizeof(*objects)) {
+	nr = rados->objects.len / sizeof(*objects);
+	low = rd_count_below(nr, i, objects[i] < at);
+	if (low == nr) {
 		errno = ENXIO;
 		return -1;
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "rados_parts.h"
 
 #define SCHEME		"ceph:"
@@ -224,13 +225,6 @@ static bool is_ours(const struct rd_rados *rados, const char *name, u64 *ret_nr)
 	return !strcmp(object, name);
 }
 
-static int compare(const void *a, const void *b)
-{
-	u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 int rd_rados_list(struct rd_rados *rados)
 {
 	rados_list_ctx_t list;
@@ -249,7 +243,8 @@ int rd_rados_list(struct rd_rados *rados)
 	if (r != -ENOENT || rados->objects.failed)
 		return rados->objects.failed ? -ENOMEM : r;
 	if (rados->objects.len)
-		qsort(rados->objects.data, rados->objects.len / sizeof(nr), sizeof(nr), compare);
+		qsort(rados->objects.data, rados->objects.len / sizeof(nr), sizeof(nr),
+		      rd_compare_u64);
 	rados->has_objects = true;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "index_parts.h"
 
 int rd_index_open(struct rd_index **ret, const char *pool_path, const u8 uuid[16])
@@ -60,13 +61,6 @@ struct query {
 	bool asked, found;
 	u64 place;
 };
-
-static int compare_keys(const void *a, const void *b)
-{
-	const struct query *x = a, *y = b;
-
-	return x->key < y->key ? -1 : x->key > y->key;
-}
 
 static int ask_run(struct rd_index *index, struct rd_index_run *run, struct query *query)
 {
@@ -151,7 +145,7 @@ void rd_index_find(struct rd_index *index, const struct rd_fp *fps, unsigned int
 	}
 	/* Who only adds needs none of them. */
 	rd_files_load_vectors(&index->files);
-	qsort(queries, nr, sizeof(*queries), compare_keys);
+	rd_sort(queries, nr, key);
 	ask_runs(index, queries, nr);
 	for (i = 0; i < nr; i++) {
 		const struct query *query = &queries[i];

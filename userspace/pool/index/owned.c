@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "owned.h"
 
@@ -79,16 +80,9 @@ int rd_owned_load(struct rd_owned *ret, struct rd_sql *sql)
 
 bool rd_owned_has(const struct rd_owned *owned, u64 frame)
 {
-	unsigned int low = 0, high = owned->nr, middle;
 	u64 number = frame / PART_FRAMES;
+	unsigned int low = rd_count_below(owned->nr, i, owned->parts[i]->number < number);
 
-	while (low < high) {
-		middle = (low + high) / 2;
-		if (owned->parts[middle]->number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < owned->nr && owned->parts[low]->number == number &&
 		owned->parts[low]->bits[frame % PART_FRAMES / 64] >> frame % 64 & 1;
 }

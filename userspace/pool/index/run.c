@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/inject.h"
+#include "base/sort.h"
 #include "run.h"
 
 #define MAGIC		"RDINDEX1"
@@ -255,16 +256,8 @@ int rd_index_run_may_have(struct rd_index_run *run, u64 key)
 /* The first entry of @page that is not below @key. */
 static unsigned int search(const struct page_disk *page, u64 key)
 {
-	unsigned int low = 0, high = le32_to_cpu(page->nr), middle;
-
-	while (low < high) {
-		middle = (low + high) / 2;
-		if (le64_to_cpu(page->entries[middle].key) < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return rd_count_below(le32_to_cpu(page->nr), i,
+			      le64_to_cpu(page->entries[i].key) < key);
 }
 
 int rd_index_run_find(struct rd_index_run *run, u64 key, u64 *ret_place)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/data/map.h"
 #include "pool/data/ring.h"
 #include "pool/data/store.h"
@@ -420,17 +421,8 @@ static int load_runs(struct rd_nbd *nbd, u64 offset)
 static const struct run *find_run(const struct rd_nbd *nbd, u64 offset)
 {
 	const struct run *runs = (const struct run *)nbd->runs.data;
-	size_t low = 0, high = nbd->runs.len / sizeof(*runs) - 1;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (runs[middle].end > offset)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return &runs[low];
+	return &runs[rd_count_below(nbd->runs.len / sizeof(*runs) - 1, i, runs[i].end <= offset)];
 }
 
 static off_t seek(struct rd_store *store, off_t offset, int whence)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/data/fp.h"
 #include "pool/data/ring.h"
 #include "rbd_disk.h"
@@ -266,17 +267,10 @@ static int load_window(struct rd_rbd *rbd, u64 offset)
 static const struct rd_rbd_range *find_range(const struct rd_rbd *rbd, u64 offset)
 {
 	const struct rd_rbd_range *ranges = (const struct rd_rbd_range *)rbd->data.data;
-	size_t low = 0, high = rbd->data.len / sizeof(*ranges);
+	size_t nr = rbd->data.len / sizeof(*ranges);
+	size_t low = rd_count_below(nr, i, ranges[i].end <= offset);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (ranges[middle].end > offset)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low < rbd->data.len / sizeof(*ranges) ? &ranges[low] : NULL;
+	return low < nr ? &ranges[low] : NULL;
 }
 
 static off_t seek(struct rd_store *store, off_t offset, int whence)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "pool/catalog/check_counts.h"
 #include "pool/catalog/filling.h"
 #include "pool/catalog/owners.h"
@@ -27,13 +28,6 @@ static int add_span(void *ctx, const char *what, u64 start, u64 len)
 
 	rd_buffer_put(spans, &span, sizeof(span));
 	return spans->failed ? -ENOMEM : 0;
-}
-
-static int compare_spans(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
 }
 
 /*
@@ -61,8 +55,7 @@ int rd_check_frame_tables(struct checker *check)
 	r = rd_check_spans(check->sql, add_span, &spans);
 	list = (struct span *)spans.data;
 	nr = spans.len / sizeof(*list);
-	if (nr)
-		qsort(list, nr, sizeof(*list), compare_spans);
+	rd_sort(list, nr, start);
 	for (i = 0; i < nr && !r; i++) {
 		if (list[i].start > next)
 			rd_check_wrong(check, "frames %llu to %llu are in no table",

@@ -12,6 +12,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/pace.h"
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/engine/read/blocks.h"
@@ -207,15 +208,8 @@ static int read_frame(struct copy *copy, u64 frame, struct item *item, unsigned 
 
 static struct rd_copy_choice *find_choice(struct copy *copy, u64 frame)
 {
-	size_t low = 0, high = copy->nr_choices, middle;
+	size_t low = rd_count_below(copy->nr_choices, i, copy->choices[i].frame < frame);
 
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (copy->choices[middle].frame < frame)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < copy->nr_choices && copy->choices[low].frame == frame ?
 		&copy->choices[low] : NULL;
 }

@@ -2,6 +2,7 @@
 /* Which frames get copies: see copy.h. */
 #include <errno.h>
 
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "copy.h"
@@ -34,13 +35,6 @@ static int compare_popular(const void *a, const void *b)
 		return x->volumes > y->volumes ? -1 : 1;
 	if (x->weight != y->weight)
 		return x->weight > y->weight ? -1 : 1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
-}
-
-static int compare_frames(const void *a, const void *b)
-{
-	const struct rd_copy_choice *x = a, *y = b;
-
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
@@ -128,7 +122,6 @@ int rd_copy_choose(struct rd_pool *pool, u64 max_frames, u64 max, struct rd_copy
 	}
 	cut(&choosing);
 	*ret = choices(&choosing, ret_nr);
-	if (*ret_nr)
-		qsort(*ret, *ret_nr, sizeof(**ret), compare_frames);
+	rd_sort(*ret, *ret_nr, frame);
 	return 0;
 }

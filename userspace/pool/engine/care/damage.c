@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"
@@ -53,22 +54,14 @@ struct damage {
 
 /* --- suspects */
 
-static int compare_bad(const void *a, const void *b)
-{
-	const struct rd_bad_block *x = a, *y = b;
-
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
 static struct rd_bad_block *find_bad(const struct damage *damage, rd_place place)
 {
-	const struct rd_bad_block key = { .place = place };
 	const struct rd_bad_list *list = &damage->list;
 
 	if (!list->nr || place < list->blocks[0].place ||
 	    place > list->blocks[list->nr - 1].place)
 		return NULL;
-	return bsearch(&key, list->blocks, list->nr, sizeof(key), compare_bad);
+	return rd_find(list->blocks, list->nr, place, place);
 }
 
 static int make_list(struct damage *damage)

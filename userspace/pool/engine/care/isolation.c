@@ -2,6 +2,7 @@
 /* What a lost frame hurts: see isolation.h. */
 #include <errno.h>
 
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/versions.h"
@@ -23,13 +24,6 @@ struct isolation {
 
 /* --- copies */
 
-static int compare_copied(const void *a, const void *b)
-{
-	const u64 *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int list_copied(struct isolation *isolation)
 {
 	unsigned int blocks;
@@ -44,7 +38,7 @@ static int list_copied(struct isolation *isolation)
 		if (frame != U64_MAX)
 			isolation->copied[isolation->nr++] = frame << INDEX_BITS | i;
 	}
-	qsort(isolation->copied, isolation->nr, sizeof(*isolation->copied), compare_copied);
+	qsort(isolation->copied, isolation->nr, sizeof(*isolation->copied), rd_compare_u64);
 	return 0;
 }
 
@@ -56,16 +50,7 @@ static bool is_copied_at(struct isolation *isolation, size_t at, u64 frame)
 /* Find the first copy of @frame; there may be two. */
 static size_t find_copied(const struct isolation *isolation, u64 frame)
 {
-	size_t low = 0, high = isolation->nr, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (isolation->copied[middle] >> INDEX_BITS < frame)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return rd_count_below(isolation->nr, i, isolation->copied[i] >> INDEX_BITS < frame);
 }
 
 /* Has that copy all that lives? It may have what has died since. */

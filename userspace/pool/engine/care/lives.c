@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/catalog/versions.h"
 #include "pool/engine/read/resolve.h"
@@ -24,16 +25,7 @@ struct lives {
 /* How many versions have a number below @number? */
 static u32 versions_before(const struct lives *lives, i64 number)
 {
-	u32 low = 0, high = lives->nr, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (lives->numbers[middle] < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return rd_count_below(lives->nr, i, lives->numbers[i] < number);
 }
 
 static int see_life(struct lives *lives, const struct rd_segment_life *life)

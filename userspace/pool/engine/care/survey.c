@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/direct.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
@@ -395,13 +396,6 @@ static int run(struct scan *scan, size_t max_suspects)
 
 /* --- */
 
-static int compare_places(const void *a, const void *b)
-{
-	rd_place x = *(const rd_place *)a, y = *(const rd_place *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static int set_up(struct scan *scan)
 {
 	unsigned int i;
@@ -459,6 +453,6 @@ int rd_survey(struct rd_pool *pool, struct rd_survey *survey, size_t max_suspect
 	free(scan);
 	if (!r && survey->suspects.len)
 		qsort(survey->suspects.data, survey->suspects.len / sizeof(rd_place),
-		      sizeof(rd_place), compare_places);
+		      sizeof(rd_place), rd_compare_u64);
 	return r;
 }

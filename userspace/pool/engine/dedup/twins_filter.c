@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/pace.h"
+#include "base/sort.h"
 #include "pool/catalog/fresh.h"
 #include "pool/catalog/recipes.h"
 #include "twins_filter.h"
@@ -106,13 +107,6 @@ static int add_places(struct reading *reading, i64 id)
 	return r == -ENOENT || r == -EUCLEAN ? 0 : r;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	rd_place x = *(const rd_place *)a, y = *(const rd_place *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static int find_places(struct reading *reading, const i64 *ids, unsigned int nr)
 {
 	unsigned int i;
@@ -124,7 +118,7 @@ static int find_places(struct reading *reading, const i64 *ids, unsigned int nr)
 	for (i = 0; i < nr && !r; i++)
 		r = add_places(reading, ids[i]);
 	rd_sql_end_read(reading->pool->sql);
-	qsort(reading->places, reading->nr, sizeof(*reading->places), compare_places);
+	qsort(reading->places, reading->nr, sizeof(*reading->places), rd_compare_u64);
 	return r;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/direct.h"
+#include "base/sort.h"
 #include "blocks.h"
 #include "keepers.h"
 
@@ -163,32 +164,17 @@ void rd_written_add(struct rd_written *written, u64 frame)
 	written->is_sorted = false;
 }
 
-static int compare_runs(const void *a, const void *b)
-{
-	const struct rd_written_run *x = a, *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
 bool rd_written_has(struct rd_written *written, u64 frame)
 {
 	struct rd_written_run *runs;
-	size_t first = 0, end, middle;
+	size_t nr, at;
 
-	runs = runs_of(written, &end);
-	if (!written->is_sorted && end)
-		qsort(runs, end, sizeof(*runs), compare_runs);
+	runs = runs_of(written, &nr);
+	if (!written->is_sorted)
+		rd_sort(runs, nr, first);
 	written->is_sorted = true;
-	while (first < end) {
-		middle = first + (end - first) / 2;
-		if (frame < runs[middle].first)
-			end = middle;
-		else if (frame - runs[middle].first >= runs[middle].nr)
-			first = middle + 1;
-		else
-			return true;
-	}
-	return false;
+	at = rd_count_below(nr, i, runs[i].first <= frame);
+	return at && frame - runs[at - 1].first < runs[at - 1].nr;
 }
 
 void rd_written_free(struct rd_written *written)

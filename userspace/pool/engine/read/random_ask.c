@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/segments.h"
 #include "proof.h"
@@ -124,13 +125,6 @@ int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk)
 
 /* --- segments */
 
-static int compare_frames(const void *a, const void *b)
-{
-	const struct rd_pack *x = a, *y = b;
-
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
-}
-
 /* Find the packs now: later they may be elsewhere, or their numbers be those of others. */
 static int find_packs(struct rd_sql *sql, struct looked_up *found)
 {
@@ -146,7 +140,7 @@ static int find_packs(struct rd_sql *sql, struct looked_up *found)
 		last = rd_place_id(place);
 		found->packs[nr++].frame = last;
 	}
-	qsort(found->packs, nr, sizeof(*found->packs), compare_frames);
+	rd_sort(found->packs, nr, frame);
 	for (i = 0, last = 0; i < nr; i++) {
 		u64 frame = found->packs[i].frame;
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "pool/catalog/packs.h"
 #include "random_parts.h"
 
@@ -169,13 +170,6 @@ void rd_random_forget_packs(struct rd_random *random, const struct known *known,
 
 /* --- what is wanted */
 
-static int compare_wants(const void *a, const void *b)
-{
-	const struct want *x = a, *y = b;
-
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
 static void add_part(struct unpacker *unpack, unsigned int first, unsigned int nr)
 {
 	const struct want *wants = &unpack->wants[first];
@@ -209,7 +203,7 @@ static void make_parts(struct unpacker *unpack, const struct known *known, unsig
 	for (i = 0; i < nr; i++)
 		if (rd_random_is_packed(known->at[i]))
 			wants[unpack->nr_wants++] = (struct want){ known->at[i], i };
-	qsort(wants, unpack->nr_wants, sizeof(*wants), compare_wants);
+	rd_sort(wants, unpack->nr_wants, place);
 	for (first = 0; first < unpack->nr_wants; first = end) {
 		for (end = first + 1; end < unpack->nr_wants; end++)
 			if (group_of(wants[end].place) != group_of(wants[first].place))

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/direct.h"
+#include "base/sort.h"
 #include "pool/catalog/packs.h"
 #include "restore_pieces.h"
 
@@ -283,13 +284,6 @@ static int want_pack(struct restore *restore, const struct want *wants, unsigned
 	return 0;
 }
 
-static int compare_wants(const void *a, const void *b)
-{
-	const struct want *x = a, *y = b;
-
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
 /* Most pools have no packs, and need no buffers for them. */
 static int make_packs(struct restore *restore)
 {
@@ -324,7 +318,7 @@ int rd_restore_read_packs(struct restore *restore)
 	if (r)
 		return r;
 	restore->nr_packed_wants = 0;
-	qsort(wants, nr, sizeof(*wants), compare_wants);
+	rd_sort(wants, nr, place);
 	for (first = 0; first < nr && !r; first = end) {
 		u64 frame = rd_place_id(wants[first].place);
 

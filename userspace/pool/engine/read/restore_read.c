@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/blame.h"
 #include "restore_pieces.h"
@@ -140,13 +141,6 @@ static bool reaches(struct gather *gather, u64 end, const struct want *want)
 	return true;
 }
 
-static int compare_wants(const void *a, const void *b)
-{
-	const struct want *x = a, *y = b;
-
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 /* Read restore->wants, in the order of their places. */
 int rd_restore_read(struct restore *restore)
 {
@@ -154,7 +148,7 @@ int rd_restore_read(struct restore *restore)
 	u64 start = 0, end = 0;
 	unsigned int i;
 
-	qsort(restore->wants, restore->nr_wants, sizeof(*restore->wants), compare_wants);
+	rd_sort(restore->wants, restore->nr_wants, offset);
 	for (i = 0; i < restore->nr_wants; i++) {
 		const struct want *want = &restore->wants[i];
 

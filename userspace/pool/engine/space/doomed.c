@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Is a place about to be freed? See doomed.h. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "doomed.h"
-
-static int compare_frames(const void *a, const void *b)
-{
-	const struct rd_doomed_frame *x = a, *y = b;
-
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
-}
 
 /* Find the doomed frame in which @block is doomed, or NULL. */
 static struct rd_doomed_frame *find_doomed(const struct rd_doomed *doomed, u64 block)
 {
-	struct rd_doomed_frame key, *found;
+	struct rd_doomed_frame *found;
 	unsigned int slot;
+	u64 frame;
 
 	if (!doomed->nr || block < doomed->first || block > doomed->last ||
-	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &key.frame, &slot))
+	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &frame, &slot))
 		return NULL;
-	found = bsearch(&key, doomed->frames, doomed->nr, sizeof(key), compare_frames);
+	found = rd_find(doomed->frames, doomed->nr, frame, frame);
 	return found && rd_slots_test(&found->slots, slot) ? found : NULL;
 }
 

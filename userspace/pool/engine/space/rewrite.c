@@ -7,6 +7,7 @@
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/filling.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
@@ -88,13 +89,6 @@ static int add_frame(struct rewrite *w, u64 frame)
 	while (!r && (r = rd_next_id(rows, &id)) > 0)
 		r = rd_owner_is_pack(id) ? 0 : add_recipe(w, frame, id);
 	return r;
-}
-
-static int compare_from(const void *a, const void *b)
-{
-	const struct move *x = a, *y = b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
 }
 
 /* --- reading */
@@ -401,8 +395,7 @@ static int write_dest(struct rewrite *w, struct dest *dest)
 
 static struct move *find_move(struct rewrite *w, rd_place from)
 {
-	const struct move key = { .from = from };
-	struct move *move = bsearch(&key, w->moves, w->nr, sizeof(key), compare_from);
+	struct move *move = rd_find(w->moves, w->nr, from, from);
 
 	return move && move->to ? move : NULL;
 }
@@ -576,7 +569,7 @@ static int run(struct rewrite *w, const u64 *frames, unsigned int nr)
 		r = add_frame(w, frames[i]);
 	if (r || !w->nr)
 		return r;
-	qsort(w->moves, w->nr, sizeof(*w->moves), compare_from);
+	rd_sort(w->moves, w->nr, from);
 	r = read_blocks(w);
 	if (r)
 		return r;

@@ -22,6 +22,7 @@
 #include <errno.h>
 
 #include "base/buffer.h"
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
@@ -64,20 +65,12 @@ struct estimate {
 
 /* --- who dies */
 
-static int compare_recipes(const void *a, const void *b)
-{
-	const struct rd_sole *x = a, *y = b;
-
-	return x->recipe < y->recipe ? -1 : x->recipe > y->recipe;
-}
-
 static const struct rd_sole *find_dying(const struct estimate *estimate, i64 recipe)
 {
 	const struct rd_buffer *dying = &estimate->dying;
-	const struct rd_sole wanted = { .recipe = recipe };
+	const struct rd_sole *list = (const struct rd_sole *)dying->data;
 
-	return bsearch(&wanted, dying->data, dying->len / sizeof(wanted), sizeof(wanted),
-		       compare_recipes);
+	return rd_find(list, dying->len / sizeof(*list), recipe, recipe);
 }
 
 static const struct rd_sole *dying_at(const struct estimate *estimate, size_t at)
@@ -263,19 +256,9 @@ static int freed_by(struct estimate *estimate, const struct loss *loss, u64 *ret
 
 /* --- roots */
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const struct rd_unique *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
 static struct rd_unique *find_version(const struct estimate *estimate, i64 number)
 {
-	const struct rd_unique wanted = { .number = number };
-
-	return bsearch(&wanted, estimate->versions, estimate->nr_versions, sizeof(wanted),
-		       compare_numbers);
+	return rd_find(estimate->versions, estimate->nr_versions, number, number);
 }
 
 /* With one version of those that are asked for, or with all of them. */
