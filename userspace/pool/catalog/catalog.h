@@ -55,6 +55,15 @@ int rd_catalog_commit(struct rd_sql *sql);
  */
 int rd_catalog_end(struct rd_sql *sql, int r);
 
+/* Both around @change, which is 0 or -errno. */
+#define rd_catalog_do(sql, change)						\
+({										\
+	struct rd_sql *sql_ = (sql);						\
+	int r_ = rd_catalog_begin(sql_);					\
+										\
+	r_ ? r_ : rd_catalog_end(sql_, change);					\
+})
+
 /* Count the pages of the database. */
 int rd_catalog_pages(struct rd_sql *sql, u64 *ret);
 

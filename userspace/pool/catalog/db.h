@@ -59,6 +59,19 @@ int rd_next_id(struct rd_row *rows, i64 *ret);
 int rd_sql_begin_read(struct rd_sql *sql);
 void rd_sql_end_read(struct rd_sql *sql);
 
+/* Both around @look, which is a result or -errno. */
+#define rd_sql_look(sql, look)							\
+({										\
+	struct rd_sql *sql_ = (sql);						\
+	int r_ = rd_sql_begin_read(sql_);					\
+										\
+	if (!r_) {								\
+		r_ = (look);							\
+		rd_sql_end_read(sql_);						\
+	}									\
+	r_;									\
+})
+
 /*
  * Begin, commit, or roll back a transaction that writes. It excludes all other writers. Its
  * changes do not go to the journal: rd_catalog_begin() begins one whose changes do.

@@ -134,11 +134,7 @@ static int add_frame(struct build *build, const struct frame *frame, const struc
 		add_slots(build, frame->nr, fps, NULL);
 		return 0;
 	}
-	r = rd_sql_begin_read(build->sql);
-	if (r)
-		return r;
-	r = rd_frame_slots(build->sql, frame->nr, &slots);
-	rd_sql_end_read(build->sql);
+	r = rd_sql_look(build->sql, rd_frame_slots(build->sql, frame->nr, &slots));
 	/* Of a recipe that cannot be read nothing is found. */
 	if (r == -EUCLEAN || r == -ENOENT)
 		return 0;

@@ -53,9 +53,7 @@ static int keep_frames(struct rd_pool *pool, const char *old)
 	r = path ? rd_catalog_open(&other, path, false) : -ENOMEM;
 	if (r)
 		return r;
-	r = rd_catalog_begin(pool->sql);
-	if (!r)
-		r = rd_catalog_end(pool->sql, keep_frames_of(pool, other));
+	r = rd_catalog_do(pool->sql, keep_frames_of(pool, other));
 	rd_sql_close(other);
 	return r;
 }
@@ -83,8 +81,6 @@ int rd_adopt_finish(struct rd_pool *pool)
 	r = rd_frames_nr_kept(pool->sql, &nr);
 	if (r || !nr)
 		return r;
-	r = rd_catalog_begin(pool->sql);
-	if (!r)
-		r = rd_catalog_end(pool->sql, rd_rebuild_queue_kept(pool->sql));
+	r = rd_catalog_do(pool->sql, rd_rebuild_queue_kept(pool->sql));
 	return r ? r : rd_free_queue(pool);
 }

@@ -381,17 +381,6 @@ static int read_all_back(struct heal *heal)
 	return r;
 }
 
-static int in_transaction(struct heal *heal, int (*work)(struct heal *heal))
-{
-	int r = rd_sql_begin_read(heal->pool->sql);
-
-	if (r)
-		return r;
-	r = work(heal);
-	rd_sql_end_read(heal->pool->sql);
-	return r;
-}
-
 static int write_locked(struct heal *heal)
 {
 	struct rd_pool *pool = heal->pool;
@@ -403,11 +392,11 @@ static int write_locked(struct heal *heal)
 		return r;
 	r = claim_frames(heal);
 	if (!r)
-		r = in_transaction(heal, write_batch);
+		r = rd_sql_look(pool->sql, write_batch(heal));
 	if (!r)
 		r = rewrite_packs(heal);
 	if (!r)
-		r = in_transaction(heal, read_all_back);
+		r = rd_sql_look(pool->sql, read_all_back(heal));
 	rd_lock_drop(&lock);
 	return r;
 }
@@ -716,11 +705,7 @@ static int heal_fps(struct heal *heal)
 /* A pass over the pool may have read fingerprints that were wrong. */
 static int forget_pass(struct rd_pool *pool)
 {
-	int r = rd_sql_begin(pool->sql);
-
-	if (r)
-		return r;
-	return rd_catalog_end(pool->sql, rd_fresh_forget(pool->sql));
+	return rd_catalog_do(pool->sql, rd_fresh_forget(pool->sql));
 }
 
 static int heal_all(struct heal *heal)

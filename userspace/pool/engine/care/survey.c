@@ -348,11 +348,7 @@ static int begin_window(struct scan *scan)
 	unsigned int i;
 	int r;
 
-	r = rd_sql_begin_read(scan->pool->sql);
-	if (r)
-		return r;
-	r = find_window(scan);
-	rd_sql_end_read(scan->pool->sql);
+	r = rd_sql_look(scan->pool->sql, find_window(scan));
 	if (r || !scan->nr)
 		return r;
 	read_fps(scan);

@@ -176,10 +176,7 @@ static int change_in(struct change *change, unsigned int *next)
 	int r = rd_failpoint("pass-change");
 
 	if (!r)
-		r = rd_catalog_begin(change->sql);
-	if (r)
-		return r;
-	r = rd_catalog_end(change->sql, change_some(change, next));
+		r = rd_catalog_do(change->sql, change_some(change, next));
 	/* What was rolled back was not done. */
 	if (r)
 		*change->pass->report = before;

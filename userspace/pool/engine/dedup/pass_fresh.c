@@ -77,9 +77,7 @@ static int begin_in(struct rd_pass *pass, unsigned int slices, bool many,
 static int begin(struct rd_pass *pass, unsigned int slices, bool many,
 		 const struct rd_fresh_pass *before)
 {
-	int r = rd_sql_begin(pass->pool->sql);
-
-	return r ? r : rd_catalog_end(pass->pool->sql, begin_in(pass, slices, many, before));
+	return rd_catalog_do(pass->pool->sql, begin_in(pass, slices, many, before));
 }
 
 int rd_pass_begin(struct rd_pass *pass, unsigned int slices, struct rd_twins_filter **ret)
@@ -102,13 +100,11 @@ int rd_pass_begin(struct rd_pass *pass, unsigned int slices, struct rd_twins_fil
 int rd_pass_read_places(struct rd_pass *pass, bool reads_places)
 {
 	struct rd_sql *sql = pass->pool->sql;
-	int r;
 
 	if (pass->options->dry_run || pass->row.reads_places == reads_places)
 		return 0;
 	pass->row.reads_places = reads_places;
-	r = rd_sql_begin(sql);
-	return r ? r : rd_catalog_end(sql, rd_fresh_set_reads_places(sql, reads_places));
+	return rd_catalog_do(sql, rd_fresh_set_reads_places(sql, reads_places));
 }
 
 /* --- what is left */
@@ -162,9 +158,8 @@ static bool saw_all(const struct rd_pass *pass)
 static int set_row(struct rd_pass *pass)
 {
 	struct rd_sql *sql = pass->pool->sql;
-	int r = rd_sql_begin(sql);
 
-	return r ? r : rd_catalog_end(sql, rd_fresh_update_pass(sql, &pass->row));
+	return rd_catalog_do(sql, rd_fresh_update_pass(sql, &pass->row));
 }
 
 int rd_pass_end_slice(struct rd_pass *pass)
@@ -196,9 +191,7 @@ static int clear(struct rd_pass *pass)
 	do {
 		r = rd_failpoint("pass-clear");
 		if (!r)
-			r = rd_sql_begin(sql);
-		if (!r)
-			r = rd_catalog_end(sql, clear_some(pass, &last));
+			r = rd_catalog_do(sql, clear_some(pass, &last));
 		if (!r)
 			rd_sql_pause();
 	} while (!r);

@@ -37,11 +37,8 @@ static int add_frame(struct writer *writer, u64 *ret)
 	struct rd_pool *pool = writer->pool;
 	int r;
 
-	r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, rd_journal_frame_take(pool->sql, pool->session,
-							    writer->journal, ret));
+	r = rd_catalog_do(pool->sql, rd_journal_frame_take(pool->sql, pool->session,
+							   writer->journal, ret));
 	if (r)
 		return r;
 	/* Stable before the link that leads there. */
@@ -295,13 +292,9 @@ static int write_new(struct writer *writer, u64 *ret_first)
 static int give_up_new(struct writer *writer)
 {
 	struct rd_sql *sql = writer->pool->sql;
-	int r;
 
 	rd_info("there is no room for a new copy of the catalog: the old one stays in use");
-	r = rd_catalog_begin(sql);
-	if (r)
-		return r;
-	return rd_catalog_end(sql, rd_journal_frames_queue(sql, writer->journal, false));
+	return rd_catalog_do(sql, rd_journal_frames_queue(sql, writer->journal, false));
 }
 
 static int begin_new(struct rd_pool *pool, struct rd_journal_part *part, u64 nr_frames)

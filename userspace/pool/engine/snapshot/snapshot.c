@@ -397,12 +397,7 @@ static int finish_version(struct rd_snapshot_run *s)
 
 static int get_volume(struct rd_pool *pool, const char *name, i64 *ret_id)
 {
-	int r = rd_catalog_begin(pool->sql);
-
-	if (r)
-		return r;
-	r = rd_volume_get(pool->sql, name, ret_id);
-	return rd_catalog_end(pool->sql, r);
+	return rd_catalog_do(pool->sql, rd_volume_get(pool->sql, name, ret_id));
 }
 
 static int take(struct rd_snapshot_run *s)

@@ -93,10 +93,8 @@ int rd_rule_choose_for(struct rd_pool *pool, i64 volume, const struct rd_rule *r
 	/* Programs that know no rules take a row in the journal for damage, whatever it says. */
 	if (rule)
 		r = announce(pool, RD_INCOMPAT_PIECES);
-	if (!r)
-		r = rd_catalog_begin(pool->sql);
 	if (r)
 		return r;
-	r = rule ? rd_rule_set(pool->sql, volume, rule) : rd_rule_remove(pool->sql, volume);
-	return rd_catalog_end(pool->sql, r);
+	return rd_catalog_do(pool->sql, rule ? rd_rule_set(pool->sql, volume, rule) :
+			     rd_rule_remove(pool->sql, volume));
 }

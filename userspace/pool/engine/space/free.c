@@ -2,7 +2,7 @@
 /*
  * Give back what is in the queue:
  *
- *	0. packs that lost blocks are taken off it (free_packs.h)
+ *	0. packs that lost blocks are taken off it (free_packs.c)
  *	1. a frame with slots in use is emptied into others where that costs
  *	   less than the holes would (then all of it is in the queue)
  *	2. the journal gets to know all that was committed
@@ -27,10 +27,8 @@
 #include "pool/engine/journal/fence.h"
 #include "pool/engine/journal/journal.h"
 #include "free.h"
-#include "free_packs.h"
 #include "hold.h"
 #include "lease.h"
-#include "move_packs.h"
 #include "rewrite.h"
 
 /* Frames at a time. Of the first few it is learned what a hole costs. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packs that have lost blocks: see free_packs.h.
+ * Packs that have lost blocks: see free.h.
  *
  * Those that are made anew stay in the queue until that is done, so a crash forgets none. What
  * is made of their last blocks may be small; it takes in small packs that were made in the same
@@ -12,7 +12,7 @@
 
 #include "pool/catalog/frames.h"
 #include "pool/catalog/packs.h"
-#include "free_packs.h"
+#include "free.h"
 #include "rewrite.h"
 
 #define BATCH		1024
@@ -152,9 +152,7 @@ static int take_all_off(struct freeing *f)
 
 	f->nr = BATCH;
 	while (!r && f->nr) {
-		r = rd_catalog_begin(f->pool->sql);
-		if (!r)
-			r = rd_catalog_end(f->pool->sql, take_batch_off(f, first));
+		r = rd_catalog_do(f->pool->sql, take_batch_off(f, first));
 		f->any |= f->nr;
 		if (!r && f->nr_frames && !f->is_full)
 			r = make_anew(f);

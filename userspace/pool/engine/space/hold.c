@@ -64,17 +64,12 @@ int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret
 	if (!pool->session)
 		return -EROFS;
 	r = rd_failpoint("hold-add");
-	if (!r)
-		r = rd_catalog_begin(pool->sql);
-	return r ? r : rd_catalog_end(pool->sql, insert(pool, version, ret_id));
+	return r ? r : rd_catalog_do(pool->sql, insert(pool, version, ret_id));
 }
 
 int rd_hold_for(struct rd_pool *pool, i64 pid)
 {
-	int r = rd_catalog_begin(pool->sql);
-
-	return r ? r : rd_catalog_end(pool->sql,
-				       rd_session_set_pid(pool->sql, pool->session, pid));
+	return rd_catalog_do(pool->sql, rd_session_set_pid(pool->sql, pool->session, pid));
 }
 
 int rd_hold_drop(struct rd_pool *pool, i64 id)

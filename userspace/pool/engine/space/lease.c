@@ -45,10 +45,7 @@ int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const c
 
 	if (strlen(device) >= RD_DEVICE_MAX)
 		return -ENAMETOOLONG;
-	r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, insert(pool->sql, version, device, ret_id));
+	r = rd_catalog_do(pool->sql, insert(pool->sql, version, device, ret_id));
 	return r ? r : make_stable(pool, *ret_id);
 }
 
@@ -66,11 +63,8 @@ static int insert_as(struct rd_sql *sql, const char *reader, const char *device,
 
 int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id)
 {
-	int r = rd_catalog_begin(pool->sql);
+	int r = rd_catalog_do(pool->sql, insert_as(pool->sql, reader, device, ret_id));
 
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, insert_as(pool->sql, reader, device, ret_id));
 	return r ? r : make_stable(pool, *ret_id);
 }
 
@@ -78,9 +72,5 @@ int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device,
 
 int rd_lease_forget(struct rd_pool *pool, i64 id)
 {
-	int r = rd_catalog_begin(pool->sql);
-
-	if (r)
-		return r;
-	return rd_catalog_end(pool->sql, rd_lease_delete(pool->sql, id));
+	return rd_catalog_do(pool->sql, rd_lease_delete(pool->sql, id));
 }

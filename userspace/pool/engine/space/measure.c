@@ -172,9 +172,7 @@ static int reserve(struct rd_pool *pool, u64 *ret_start, u64 *ret_len)
 
 static int give_back(struct rd_pool *pool)
 {
-	int r = rd_catalog_begin(pool->sql);
-
-	return r ? r : rd_catalog_end(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
+	return rd_catalog_do(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
 }
 
 /* Nothing that a disk could take for zeros, or for the same twice. Sets m->len. */

@@ -13,7 +13,7 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/engine/journal/journal.h"
-#include "move_packs.h"
+#include "free.h"
 #include "pack_writer.h"
 
 struct moved {

@@ -72,10 +72,8 @@ static int find_fps(struct rd_pack_writer *writer)
 
 static int open_fps(struct rd_pack_writer *writer)
 {
-	int r = rd_catalog_begin(writer->pool->sql);
+	int r = rd_catalog_do(writer->pool->sql, find_fps(writer));
 
-	if (!r)
-		r = rd_catalog_end(writer->pool->sql, find_fps(writer));
 	writer->has_fps = !r;
 	writer->page = 0;
 	return r;
@@ -141,9 +139,7 @@ static int find_tail(struct rd_pack_writer *writer, unsigned int blocks)
 
 static int open_tail(struct rd_pack_writer *writer, unsigned int blocks)
 {
-	int r = rd_catalog_begin(writer->pool->sql);
-
-	return r ? r : rd_catalog_end(writer->pool->sql, find_tail(writer, blocks));
+	return rd_catalog_do(writer->pool->sql, find_tail(writer, blocks));
 }
 
 static int open_run(struct rd_pack_writer *writer)

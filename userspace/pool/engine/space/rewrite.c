@@ -491,9 +491,7 @@ static int change_all(struct rewrite *w)
 
 static int commit(struct rewrite *w)
 {
-	int r = rd_catalog_begin(w->pool->sql);
-
-	return r ? r : rd_catalog_end(w->pool->sql, change_all(w));
+	return rd_catalog_do(w->pool->sql, change_all(w));
 }
 
 /*

@@ -105,9 +105,7 @@ static int delete_rows(struct deletion *d)
 	while (!r && more) {
 		r = rd_failpoint("delete-rows");
 		if (!r)
-			r = rd_catalog_begin(d->pool->sql);
-		if (!r)
-			r = rd_catalog_end(d->pool->sql, delete_batch(d, rows, &more));
+			r = rd_catalog_do(d->pool->sql, delete_batch(d, rows, &more));
 		if (!r && more)
 			rd_sql_pause();
 	}
@@ -168,9 +166,6 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version)
 		return rd_undo_version(pool->sql, version->id);
 	r = undo_partial(pool, version);
 	if (!r)
-		r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, end_version(pool->sql, version));
+		r = rd_catalog_do(pool->sql, end_version(pool->sql, version));
 	return r || version->state == RD_VERSION_HELD ? r : rd_delete_resume(pool, version);
 }

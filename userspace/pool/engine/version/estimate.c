@@ -12,7 +12,7 @@
  *
  * A block in a pack frees nothing by itself. Blocks that go are counted for each packed frame:
  * a pack that loses all of its blocks goes, and one that has lost a quarter is made anew (see
- * free_packs.h) and becomes smaller, presumably in proportion.
+ * free_packs.c) and becomes smaller, presumably in proportion.
  *
  * What older versions give up when another one becomes the newest is not counted.
  *

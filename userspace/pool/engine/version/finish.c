@@ -108,10 +108,7 @@ int rd_lease_drop(struct rd_pool *pool, i64 id)
 
 int rd_lease_drop_device(struct rd_pool *pool, const char *device)
 {
-	int r = rd_catalog_begin(pool->sql);
+	int r = rd_catalog_do(pool->sql, rd_lease_delete_device(pool->sql, device));
 
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, rd_lease_delete_device(pool->sql, device));
 	return r ? r : delete_released(pool);
 }

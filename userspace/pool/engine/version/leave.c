@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Newest recipes become superseded ones: see leave.h. */
+/*
+ * Leave the version before, when a version was made: each recipe that it had where the new one has
+ * another is referred to by one newest version less. A recipe that no newest version refers to is
+ * superseded. (In batches; version.cursor says how far that is.)
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/inject.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
-#include "leave.h"
+#include "reverse_parts.h"
 
 #define BATCH	2048		/* segments a transaction */
 
@@ -46,10 +50,7 @@ int rd_leave_before(struct rd_pool *pool, struct rd_version *version)
 	while (!r && more) {
 		r = rd_failpoint("reverse-vacate");
 		if (!r)
-			r = rd_catalog_begin(pool->sql);
-		if (!r)
-			r = rd_catalog_end(pool->sql,
-					   leave_batch(pool->sql, version, rows, &more));
+			r = rd_catalog_do(pool->sql, leave_batch(pool->sql, version, rows, &more));
 		if (!r && more)
 			rd_sql_pause();
 	}

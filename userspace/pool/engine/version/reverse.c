@@ -44,9 +44,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "version.h"
-#include "leave.h"
 #include "reverse_parts.h"
-#include "swap.h"
 
 /*
  * Blocks, and recipes, a pass. Of 1 TiB with a block in each segment, all; with 48
@@ -596,10 +594,7 @@ static int reverse_superseded(struct rd_pool *pool, i64 volume, struct rd_writte
 	r = rd_version_before(pool->sql, volume, INT64_MAX, &rev.newest);
 	if (r == -ENOENT) {
 		/* Nothing has taken their place. */
-		r = rd_catalog_begin(pool->sql);
-		if (r)
-			return r;
-		return rd_catalog_end(pool->sql, rd_superseded_remove_all(pool->sql, volume));
+		return rd_catalog_do(pool->sql, rd_superseded_remove_all(pool->sql, volume));
 	}
 	if (!r)
 		r = run_passes(&rev);

@@ -59,6 +59,10 @@ void rd_reverse_forget_fps(struct rd_reverse *rev);
 /* The fingerprint that is beside the block @here; zeros: it cannot be read. */
 struct rd_fp rd_reverse_fp_at(struct rd_reverse *rev, rd_place here);
 
+/* leave.c; and swap.c, for all that newest recipes refer to in what @volume has superseded. */
+int rd_leave_before(struct rd_pool *pool, struct rd_version *version);
+int rd_swap_superseded(struct rd_pool *pool, i64 volume);
+
 /* reverse_change.c: prove what was found, and let recipes refer to it. */
 int rd_reverse_change(struct rd_reverse *rev);
 

@@ -122,10 +122,7 @@ int rd_session_leave(struct rd_pool *pool)
 	int r = punch_reserved(pool);
 
 	if (!r)
-		r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_catalog_end(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
+		r = rd_catalog_do(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
 	return r ? r : rd_free_queue(pool);
 }
 

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
-/* References from newest recipes to superseded ones change direction: see swap.h. */
+/*
+ * Let newest recipes take the places that they refer to.
+ *
+ *	before	newest R: REF O, REF O, own		after	R: own, own, own
+ *		O, superseded: own, own, own			O: REF R, REF R, own
+ *
+ * A snapshot stores of a changed segment only what changed, and refers to the recipe of the
+ * version before for the rest. When no newest version names that one any more, the two change
+ * roles in the catalog: no data moves, what was written once passes from newest version to
+ * newest version, and an old one refers to the newest as ever.
+ *
+ * A transaction changes some recipes, and is done for good. After a crash the rest is still in
+ * the table superseded, and newest recipes refer to it, which reads right.
+ */
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/recipes.h"
-#include "swap.h"
+#include "reverse_parts.h"
 
 #define BATCH	512		/* pairs a transaction; each changes two maps */
 
@@ -52,9 +65,7 @@ int rd_swap_superseded(struct rd_pool *pool, i64 volume)
 	while (!r && nr) {
 		r = rd_failpoint("swap");
 		if (!r)
-			r = rd_catalog_begin(pool->sql);
-		if (!r)
-			r = rd_catalog_end(pool->sql, swap_some(pool->sql, volume, &first, &nr));
+			r = rd_catalog_do(pool->sql, swap_some(pool->sql, volume, &first, &nr));
 		if (!r && nr)
 			rd_sql_pause();
 	}
