@@ -726,3 +726,22 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }
+
+int rd_frame_live_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_recipe recipe;
+	i64 id;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = rd_frame_recipes(sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(sql, id, &recipe);
+		if (!r)
+			rd_map_add_slots(&recipe.map, frame, ret);
+		if (r == -ENOENT || r == -EUCLEAN)
+			r = 0;
+	}
+	return r;
+}

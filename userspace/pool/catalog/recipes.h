@@ -155,5 +155,7 @@ int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
  * after a message: one of these cannot be read, or they are not as many as were counted.
  */
 int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
+/* Find those that recipes own, as far as these can be read. */
+int rd_frame_live_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 #endif

@@ -152,35 +152,11 @@ static int find_before(struct rd_receiver *receiver, u64 segment, struct rd_map 
 	memset(ret, 0, sizeof(*ret));
 	if (!receiver->base.id)
 		return 0;
-	r = rd_sql_begin_read(receiver->pool->sql);
-	if (r)
-		return r;
-	r = resolve(receiver, segment, ret);
-	rd_sql_end_read(receiver->pool->sql);
+	r = rd_sql_look(receiver->pool->sql, resolve(receiver, segment, ret));
 	return r == -ENOENT ? -EUCLEAN : r;
 }
 
 /* --- blocks */
-
-static int find_owned(struct rd_receiver *receiver, u64 frame, struct rd_slots *slots)
-{
-	RD_ROW struct rd_row *rows = NULL;
-	struct rd_recipe recipe;
-	i64 owner;
-	int r;
-
-	memset(slots, 0, sizeof(*slots));
-	r = rd_frame_recipes(receiver->pool->sql, &rows, frame);
-	while (!r && (r = rd_next_id(rows, &owner)) > 0) {
-		r = 0;
-		if (rd_owner_is_pack(owner))
-			continue;
-		r = rd_recipe_load(receiver->pool->sql, owner, &recipe);
-		if (!r)
-			rd_map_add_slots(&recipe.map, frame, slots);
-	}
-	return r;
-}
 
 /*
  * Drop places that no recipe has: their fingerprints remain of what old versions gave up. All of
@@ -200,7 +176,7 @@ static int drop_stale(struct rd_receiver *receiver, rd_place places[RD_SEG_BLOCK
 			continue;
 		if (rd_place_id(places[i]) != frame) {
 			frame = rd_place_id(places[i]);
-			r = find_owned(receiver, frame, &owned);
+			r = rd_frame_live_slots(receiver->pool->sql, frame, &owned);
 		}
 		if (!r && !rd_slots_test(&owned, rd_place_slot(places[i])))
 			places[i] = 0;

@@ -53,38 +53,13 @@ struct copy {
 
 /* --- reading */
 
-/* Which slots of @frame do recipes have? */
-static int find_live(struct rd_sql *sql, u64 frame, struct rd_slots *live)
-{
-	RD_ROW struct rd_row *rows = NULL;
-	struct rd_recipe recipe;
-	i64 id;
-	int r;
-
-	memset(live, 0, sizeof(*live));
-	r = rd_frame_recipes(sql, &rows, frame);
-	while (!r && (r = rd_next_id(rows, &id)) > 0) {
-		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(sql, id, &recipe);
-		if (!r)
-			rd_map_add_slots(&recipe.map, frame, live);
-		/* What cannot be read gets no copy. */
-		if (r == -ENOENT || r == -EUCLEAN)
-			r = 0;
-	}
-	return r;
-}
-
 int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS],
 		     unsigned int *ret_lost)
 {
 	struct rd_slots live;
 	unsigned int i;
-	int r = rd_sql_begin_read(pool->sql);
+	int r = rd_sql_look(pool->sql, rd_frame_live_slots(pool->sql, frame, &live));
 
-	if (r)
-		return r;
-	r = find_live(pool->sql, frame, &live);
-	rd_sql_end_read(pool->sql);
 	rd_area_get_fps(&pool->area, frame, 1, fps);
 	*ret_lost = 0;
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
