@@ -107,38 +107,6 @@ static bool fits(const struct stream *stream, u64 frame)
 		frame / RD_GROUP_FRAMES == stream->first / RD_GROUP_FRAMES;
 }
 
-static int find_window(struct stream *stream)
-{
-	RD_ROW struct rd_row *rows = NULL;
-	u64 frame, last = U64_MAX;
-	i64 owner;
-	int r;
-
-	stream->span = 0;
-	stream->recipe.id = 0;
-	r = rd_owners(stream->pool->sql, &rows, stream->next);
-	stream->next = U64_MAX;
-	while (!r && (r = rd_next_owner(rows, &frame, &owner)) > 0) {
-		r = 0;
-		if (!rd_area_has_frame(&stream->pool->area, frame) || rd_owner_is_pack(owner))
-			continue;
-		if (!stream->span)
-			stream->first = frame;
-		if (!fits(stream, frame)) {
-			stream->next = frame;
-			break;
-		}
-		while (stream->span <= frame - stream->first)
-			stream->frames[stream->span++] = (struct frame){ .any = false };
-		stream->done += frame != last;
-		last = frame;
-		r = add_owner(stream, frame, owner);
-	}
-	return r;
-}
-
-/* --- with a filter: most frames have nothing that is in it, so their owners are not looked up */
-
 static int find_frames(struct stream *stream)
 {
 	RD_ROW struct rd_row *rows = NULL;
@@ -188,6 +156,7 @@ static int add_owners(struct stream *stream, u64 frame)
 	return r;
 }
 
+/* With a filter, most frames have nothing that is in it, and their owners are not looked up. */
 static int add_hits(struct stream *stream)
 {
 	unsigned int i;
@@ -206,40 +175,17 @@ static int add_hits(struct stream *stream)
 }
 
 /* A slot that gets another owner behind the read gets a fresh one. */
-static int find_hits(struct stream *stream)
+static int find_window(struct stream *stream)
 {
 	struct rd_sql *sql = stream->pool->sql;
-	int r;
+	int r = rd_sql_look(sql, find_frames(stream));
 
-	r = rd_sql_begin_read(sql);
-	if (r)
-		return r;
-	r = find_frames(stream);
-	rd_sql_end_read(sql);
 	if (r || !stream->span)
 		return r;
-	stream->has_fps = !rd_area_read_fps(&stream->pool->area, stream->first, stream->span,
-					    stream->fps[0]);
-	r = rd_sql_begin_read(sql);
-	if (r)
-		return r;
-	r = add_hits(stream);
-	rd_sql_end_read(sql);
-	return r;
-}
-
-/* --- all */
-
-static int find_all(struct stream *stream)
-{
-	int r = rd_sql_begin_read(stream->pool->sql);
-
-	if (r)
-		return r;
-	stream->has_fps = false;
-	r = find_window(stream);
-	rd_sql_end_read(stream->pool->sql);
-	return r;
+	stream->has_fps = stream->what->filter &&
+		!rd_area_read_fps(&stream->pool->area, stream->first, stream->span,
+				  stream->fps[0]);
+	return rd_sql_look(sql, add_hits(stream));
 }
 
 /* --- what is there */
@@ -291,7 +237,7 @@ static int run(struct stream *stream)
 		r = rd_failpoint("twins-read");
 		if (r)
 			break;
-		r = stream->what->filter ? find_hits(stream) : find_all(stream);
+		r = find_window(stream);
 		if (!r && stream->span)
 			r = emit_window(stream);
 		if (!r)
