@@ -62,24 +62,12 @@ struct query {
 	u64 place;
 };
 
-static int ask_run(struct rd_index *index, struct rd_index_run *run, struct query *query)
-{
-	int r = index->without_vector ? 1 : rd_index_run_may_have(run, query->key);
-
-	if (r <= 0)
-		return r;
-	query->asked = true;
-	r = rd_index_run_find(run, query->key, &query->place);
-	query->found = r > 0;
-	return r < 0 ? r : 0;
-}
-
 /*
- * A vector that is in memory is asked together with its pages. One that is not is asked for
- * all keys first, so that reads go forward: first in the vector, then in the pages.
+ * Ask for all keys first whether the run may have them, then in its pages: a vector that is not in
+ * memory is read forward, and so are the pages.
  */
-static int ask_forward(struct rd_index *index, struct rd_index_run *run, struct query *queries,
-		       unsigned int nr)
+static int ask_run(struct rd_index *index, struct rd_index_run *run, struct query *queries,
+		   unsigned int nr)
 {
 	unsigned int i;
 	int r = 0;
@@ -103,19 +91,14 @@ static int ask_forward(struct rd_index *index, struct rd_index_run *run, struct 
 
 static void ask_runs(struct rd_index *index, struct query *queries, unsigned int nr)
 {
-	unsigned int i = 0, j;
+	unsigned int i = 0;
 	int r;
 
 	while (i < index->files.nr) {
-		struct rd_index_run *run = index->files.runs[i];
-
-		r = run->vector ? 0 : ask_forward(index, run, queries, nr);
-		for (j = 0; run->vector && j < nr && !r; j++)
-			if (!queries[j].found)
-				r = ask_run(index, run, &queries[j]);
+		r = ask_run(index, index->files.runs[i], queries, nr);
 		/* The next one is in its place then. */
 		if (r)
-			rd_files_drop(&index->files, run, r);
+			rd_files_drop(&index->files, index->files.runs[i], r);
 		else
 			i++;
 	}
