@@ -133,31 +133,27 @@ static int take_from_extent(struct rd_sql *sql, i64 at)
 
 /* --- reserved frames */
 
-int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
+/*
+ * No more than leaves what is to be kept, and half of what there is: a command that writes packs,
+ * and what does not compress beside them, reserves for each, and in a small pool one would have it
+ * all.
+ */
+static int limit(struct rd_sql *sql, u64 nr_frames, u64 *want)
 {
+	u64 nr, keep;
 	i64 pages;
 	int r;
 
-	/* A new journal is as long as the catalog at most, and grows to thrice that. */
-	r = rd_sql_number(sql, &pages, "PRAGMA page_count", "");
-	*ret = r ? 0 : rd_min(12 + 3 * (u64)pages / RD_SEG_BLOCKS, nr_frames / 4);
-	return r;
-}
-
-/*
- * No more than leaves @keep, and half of what there is: a command that writes packs, and what does
- * not compress beside them, reserves for each, and in a small pool one would have it all.
- */
-static int limit(struct rd_sql *sql, u64 keep, u64 *want)
-{
-	u64 nr;
-	int r;
-
-	if (!keep)
+	/* Of less than four frames none is kept. */
+	if (nr_frames < 4)
 		return 0;
-	r = rd_frames_nr_free(sql, &nr);
+	r = rd_sql_number(sql, &pages, "PRAGMA page_count", "");
+	if (!r)
+		r = rd_frames_nr_free(sql, &nr);
 	if (r)
 		return r;
+	/* A new journal is as long as the catalog at most, and grows to thrice that. */
+	keep = rd_min(12 + 3 * (u64)pages / RD_SEG_BLOCKS, nr_frames / 4);
 	*want = rd_min(*want, nr > keep ? (nr - keep + 1) / 2 : 0);
 	return *want ? 0 : -ENOSPC;
 }
@@ -191,13 +187,13 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 	return -EUCLEAN;
 }
 
-int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, u64 *ret_start,
 		      u64 *ret_len)
 {
 	i64 start, len, take;
 	int r;
 
-	r = limit(sql, keep, &want);
+	r = limit(sql, nr_frames, &want);
 	if (!r)
 		r = find_extent(sql, want, &start, &len);
 	if (r)

@@ -31,18 +31,13 @@ struct rd_extent {
 int rd_next_extent(struct rd_row *rows, struct rd_extent *ret);
 
 /*
- * Reserve up to @want free frames in a row for @session, and leave at least @keep frames
- * free. -ENOSPC: no more than @keep are free. -EUCLEAN, after a message: a frame that is
- * listed as free is in use.
+ * Reserve up to @want free frames in a row for @session. Of the @nr_frames of the pool some stay
+ * free so that frames can be freed at all: for the growth of the journal, for the new journal that
+ * replaces it, and for compaction; 0: for these, none. -ENOSPC: no more are free. -EUCLEAN, after a
+ * message: a frame that is listed as free is in use.
  */
-int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, u64 *ret_start,
 		      u64 *ret_len);
-
-/*
- * Compute how many of @nr_frames must stay free so that frames can be freed at all: for
- * the growth of the journal, for the new journal that replaces it, and for compaction.
- */
-int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret);
 
 /* Turn @frame from a reserved frame into one that recipes use. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);

@@ -26,6 +26,21 @@ static inline bool rd_slots_test(const struct rd_slots *slots, unsigned int slot
 	return slots->bits[slot / 64] >> slot % 64 & 1;
 }
 
+/* Find the next slots in a row, from *@first up to *@end, behind what *@end was; false: none. */
+static inline bool rd_slots_run(const struct rd_slots *slots, unsigned int *first,
+				unsigned int *end)
+{
+	unsigned int i = *end;
+
+	while (i < RD_SEG_BLOCKS && !rd_slots_test(slots, i))
+		i++;
+	*first = i;
+	while (i < RD_SEG_BLOCKS && rd_slots_test(slots, i))
+		i++;
+	*end = i;
+	return *first < i;
+}
+
 static inline bool rd_slots_are_none(const struct rd_slots *slots)
 {
 	unsigned int i;

@@ -64,27 +64,13 @@ struct scan {
 	struct rd_fp fps[MAX_SPAN][RD_SEG_BLOCKS];
 };
 
-/* The next slots in a row that live, from *@first up to *@end; false: none. */
-static bool next_run(const struct piece *piece, unsigned int *first, unsigned int *end)
-{
-	unsigned int i = *end;
-
-	while (i < RD_SEG_BLOCKS && !rd_slots_test(&piece->live, i))
-		i++;
-	*first = i;
-	while (i < RD_SEG_BLOCKS && rd_slots_test(&piece->live, i))
-		i++;
-	*end = i;
-	return *first < i;
-}
-
 /* --- checking */
 
 static void hash_slots(struct piece *piece, struct rd_hasher *hasher)
 {
 	unsigned int first, end = 0;
 
-	while (next_run(piece, &first, &end))
+	while (rd_slots_run(&piece->live, &first, &end))
 		rd_fp_blocks(hasher, piece->data + (size_t)first * RD_BLOCK_SIZE, end - first,
 			     &piece->found[first]);
 }
@@ -242,7 +228,7 @@ static void read_piece(struct piece *piece)
 	if (rd_frame_is_packed(piece->frame))
 		read_pack(piece);
 	else
-		while (next_run(piece, &first, &end))
+		while (rd_slots_run(&piece->live, &first, &end))
 			read_run(piece, first, end - first, rd_slot_offset(piece->frame, first));
 	if (piece->busy)
 		piece->scan->busy++;

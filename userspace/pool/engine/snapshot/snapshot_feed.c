@@ -42,15 +42,11 @@ static int take_zeros(struct rd_snapshot_run *s, u64 segment, u64 end)
 static u64 count_changed(struct rd_snapshot_run *s, i64 id, i64 old)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS];
-	unsigned int i;
-	u64 nr = 0;
 
 	rd_snapshot_read_before(s, id);
 	memcpy(fps, s->before.fps, sizeof(fps));
 	rd_snapshot_read_before(s, old);
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		nr += !rd_fp_equal(&s->before.fps[i], &fps[i]);
-	return nr;
+	return rd_snapshot_count_changed(s, fps);
 }
 
 static int take_shared(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer)

@@ -25,11 +25,7 @@
 
 /* --- deciding */
 
-/*
- * Count the blocks that differ from the version before, s->before. The number is only reported,
- * and so nothing fails where that version cannot be read.
- */
-static u64 count_changed(const struct rd_snapshot_run *s, const struct rd_fp *fps)
+u64 rd_snapshot_count_changed(const struct rd_snapshot_run *s, const struct rd_fp *fps)
 {
 	unsigned int i;
 	u64 nr = 0;
@@ -147,7 +143,7 @@ static int decide(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
 	if (r)
 		return r;
 	found_change(s, buffer->segment, buffer->is_audit || is_elsewhere(s, buffer));
-	s->version->blocks_changed += count_changed(s, buffer->fps);
+	s->version->blocks_changed += rd_snapshot_count_changed(s, buffer->fps);
 	if (buffer->old)
 		*sum -= rd_fp_sum(s->hasher, buffer->segment, &old_fp);
 	if (!is_zero)
@@ -342,7 +338,7 @@ int rd_snapshot_take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit
 		return r;
 	found_change(s, segment, is_audit);
 	rd_snapshot_read_before(s, old);
-	s->version->blocks_changed += count_changed(s, zeros);
+	s->version->blocks_changed += rd_snapshot_count_changed(s, zeros);
 	s->version->sum -= rd_fp_sum(s->hasher, segment, &fp);
 	rd_snapshot_add_item(s, segment, old)->is_zero = true;
 	return rd_snapshot_is_full(s) ? rd_snapshot_commit(s) : 0;

@@ -193,6 +193,11 @@ void rd_snapshot_queue(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 void rd_snapshot_fingerprint(struct rd_snapshot_buffer *buffer);
 /* Note a segment of zeros, which needs no reading: an item if it was not zeros before. */
 int rd_snapshot_take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit);
+/*
+ * Count the blocks that differ from the version before, s->before. The number is only reported,
+ * and so nothing fails where that version cannot be read.
+ */
+u64 rd_snapshot_count_changed(const struct rd_snapshot_run *s, const struct rd_fp *fps);
 /* Decide upon the buffers that are ready, in order. */
 int rd_snapshot_decide(struct rd_snapshot_run *s);
 

@@ -26,17 +26,13 @@ static int tell_full(int r)
 
 static int get_frames(struct rd_snapshot_run *s)
 {
-	struct rd_sql *sql = s->pool->sql;
-	u64 len, keep;
+	struct rd_pool *pool = s->pool;
+	u64 len;
 	int r;
 
-	r = rd_catalog_begin(sql);
-	if (r)
-		return r;
-	r = rd_frames_to_keep(sql, s->pool->area.super.nr_frames, &keep);
-	if (!r)
-		r = rd_frames_reserve(sql, s->pool->session, RESERVE, keep, &s->frame, &len);
-	r = rd_catalog_end(sql, r);
+	r = rd_catalog_do(pool->sql, rd_frames_reserve(pool->sql, pool->session, RESERVE,
+						       pool->area.super.nr_frames, &s->frame,
+						       &len));
 	s->frame_end = s->frame + (r ? 0 : len);
 	return r;
 }
@@ -91,19 +87,17 @@ static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
 	/* A dense frame may have blocks of before. */
 	bool all = !rd_area_can(&s->pool->area, RD_STORE_ZEROS) && !buffer->to->is_dense;
 	u64 offset = rd_frame_offset(frame);
-	unsigned int i, start;
+	struct rd_slots slots = buffer->to->slots;
+	unsigned int start, i = 0;
 
 	s->written = true;
 	if (all) {
 		memset(buffer->data, 0, buffer->skip);
 		memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
 	}
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (!rd_slots_test(&buffer->to->slots, i) && !all)
-			continue;
-		start = i;
-		while (i < RD_SEG_BLOCKS && (all || rd_slots_test(&buffer->to->slots, i)))
-			i++;
+	if (all)
+		memset(&slots, 0xff, sizeof(slots));
+	while (rd_slots_run(&slots, &start, &i)) {
 		submit_write(buffer, buffer->data + (size_t)start * RD_BLOCK_SIZE,
 			     (size_t)(i - start) * RD_BLOCK_SIZE,
 			     offset + (u64)start * RD_BLOCK_SIZE);

@@ -327,18 +327,12 @@ static int punch(struct freeing *f, u64 offset, u64 len)
 
 static int punch_slots(struct freeing *f, const struct rd_queued *entry)
 {
-	unsigned int i, first;
+	unsigned int first, end = 0;
 	int r = 0;
 
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (!rd_slots_test(&entry->slots, i))
-			continue;
-		first = i;
-		while (i < RD_SEG_BLOCKS && rd_slots_test(&entry->slots, i))
-			i++;
+	while (!r && rd_slots_run(&entry->slots, &first, &end))
 		r = punch(f, rd_slot_offset(entry->frame, first),
-			  (u64)(i - first) * RD_BLOCK_SIZE);
-	}
+			  (u64)(end - first) * RD_BLOCK_SIZE);
 	return r;
 }
 

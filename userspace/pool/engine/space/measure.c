@@ -158,16 +158,9 @@ static int read_all(struct measuring *m, struct rd_measure_report *report)
 
 static int reserve(struct rd_pool *pool, u64 *ret_start, u64 *ret_len)
 {
-	u64 keep;
-	int r = rd_catalog_begin(pool->sql);
-
-	if (r)
-		return r;
-	r = rd_frames_to_keep(pool->sql, pool->area.super.nr_frames, &keep);
-	if (!r)
-		r = rd_frames_reserve(pool->sql, pool->session, MAX_FRAMES, keep, ret_start,
-				      ret_len);
-	return rd_catalog_end(pool->sql, r);
+	return rd_catalog_do(pool->sql, rd_frames_reserve(pool->sql, pool->session, MAX_FRAMES,
+							  pool->area.super.nr_frames, ret_start,
+							  ret_len));
 }
 
 static int give_back(struct rd_pool *pool)

@@ -33,12 +33,9 @@ static int keep_left(struct rd_pack_writer *writer, u64 frame)
 static int reserve(struct rd_pack_writer *writer, u64 want, u64 *ret_start, u64 *ret_len)
 {
 	struct rd_pool *pool = writer->pool;
-	u64 keep = 0;
-	int r = 0;
+	u64 nr_frames = writer->may_fill_up ? 0 : pool->area.super.nr_frames;
 
-	if (!writer->may_fill_up)
-		r = rd_frames_to_keep(pool->sql, pool->area.super.nr_frames, &keep);
-	return r ? r : rd_frames_reserve(pool->sql, pool->session, want, keep, ret_start, ret_len);
+	return rd_frames_reserve(pool->sql, pool->session, want, nr_frames, ret_start, ret_len);
 }
 
 /* --- fingerprints */
@@ -147,11 +144,8 @@ static int open_run(struct rd_pack_writer *writer)
 	u64 start, len;
 	int r;
 
-	r = rd_catalog_begin(writer->pool->sql);
-	if (r)
-		return r;
-	r = reserve(writer, writer->may_fill_up ? 2 : RESERVE, &start, &len);
-	r = rd_catalog_end(writer->pool->sql, r);
+	r = rd_catalog_do(writer->pool->sql, reserve(writer, writer->may_fill_up ? 2 : RESERVE,
+						     &start, &len));
 	if (r)
 		return r;
 	/* Behind the last one, if it happens to be so. */

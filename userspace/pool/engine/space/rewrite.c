@@ -322,29 +322,21 @@ static int write_pack(struct rewrite *w, struct dest *dest, size_t len)
 static int reserve_raw(struct rewrite *w, u64 *ret)
 {
 	struct rd_pool *pool = w->pool;
-	u64 keep = 0, len;
-	int r;
+	u64 nr_frames = w->options->may_fill_up ? 0 : pool->area.super.nr_frames, len;
 
-	r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	if (!w->options->may_fill_up)
-		r = rd_frames_to_keep(pool->sql, pool->area.super.nr_frames, &keep);
-	if (!r)
-		r = rd_frames_reserve(pool->sql, pool->session, 1, keep, ret, &len);
-	return rd_catalog_end(pool->sql, r);
+	return rd_catalog_do(pool->sql, rd_frames_reserve(pool->sql, pool->session, 1, nr_frames,
+							  ret, &len));
 }
 
 /*
  * Where each frame becomes one, blocks of zeros replace what was there before, where there may be
  * something.
  */
-static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots *slots)
+static int write_raw(struct rewrite *w, struct dest *dest, struct rd_slots *slots)
 {
 	const struct rd_area *area = &w->pool->area;
-	bool all = !w->options->dense && !rd_area_can(area, RD_STORE_ZEROS);
 	struct rd_fp packing[RD_SEG_BLOCKS];
-	unsigned int i, first;
+	unsigned int first, end = 0;
 	int r;
 
 	if (dest->slot) {
@@ -353,17 +345,12 @@ static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots
 	} else {
 		r = reserve_raw(w, &dest->frame);
 	}
-	if (r)
-		return r;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		for (first = i; i < RD_SEG_BLOCKS; i++)
-			if (!rd_slots_test(slots, i) && !all)
-				break;
-		if (first < i)
-			r = rd_area_write(area, w->segment + (size_t)first * RD_BLOCK_SIZE,
-					  (size_t)(i - first) * RD_BLOCK_SIZE,
-					  rd_slot_offset(dest->frame, first));
-	}
+	if (!w->options->dense && !rd_area_can(area, RD_STORE_ZEROS))
+		memset(slots, 0xff, sizeof(*slots));
+	while (!r && rd_slots_run(slots, &first, &end))
+		r = rd_area_write(area, w->segment + (size_t)first * RD_BLOCK_SIZE,
+				  (size_t)(end - first) * RD_BLOCK_SIZE,
+				  rd_slot_offset(dest->frame, first));
 	return r ? r : rd_area_write(area, w->page, RD_FPS_SIZE,
 				     rd_frame_fps_offset(dest->frame));
 }

@@ -72,16 +72,12 @@ static int begin_session(struct rd_pool *pool, const char *verb)
 static int punch_free_slots(struct rd_pool *pool, u64 frame)
 {
 	struct rd_slots slots;
-	unsigned int i, first;
+	unsigned int first, end = 0;
 	int r = rd_filling_free_slots(pool->sql, frame, &slots);
 
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		for (first = i; i < RD_SEG_BLOCKS && rd_slots_test(&slots, i); i++)
-			;
-		if (first < i)
-			r = rd_area_punch(&pool->area, rd_slot_offset(frame, first),
-					  (u64)(i - first) * RD_BLOCK_SIZE);
-	}
+	while (!r && rd_slots_run(&slots, &first, &end))
+		r = rd_area_punch(&pool->area, rd_slot_offset(frame, first),
+				  (u64)(end - first) * RD_BLOCK_SIZE);
 	return r;
 }
 
