@@ -427,11 +427,7 @@ int rd_catalog_end(struct rd_sql *sql, int r)
 
 int rd_catalog_pages(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "PRAGMA page_count", "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "PRAGMA page_count", "");
 }
 
 int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table)

@@ -13,22 +13,15 @@
 
 int rd_next_frame(struct rd_row *rows, u64 *ret)
 {
-	i64 frame;
-	int r = rd_next_id(rows, &frame);
-
-	if (r > 0)
-		*ret = frame;
-	return r;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
 {
-	int r = rd_row_next(rows);
+	int r = rd_row_next_numbers(rows, ret);
 
 	if (r <= 0)
 		return r;
-	ret->start = rd_row_i64(rows, 0);
-	ret->len = rd_row_i64(rows, 1);
 	/* Some that are kept are packed. */
 	if (ret->start < 1ULL << 62 && ret->len <= RD_MAX_FRAMES)
 		return 1;
@@ -82,7 +75,7 @@ int rd_frames_forget_free(struct rd_sql *sql)
 
 int rd_frames_nr_free(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent");
+	return rd_sql_count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent", "");
 }
 
 /* The first extent that is long enough, else the longest. */
@@ -313,7 +306,7 @@ int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM kept");
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM kept", "");
 }
 
 int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame)
@@ -397,7 +390,7 @@ int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM queue");
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM queue", "");
 }
 
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret)

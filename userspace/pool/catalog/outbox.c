@@ -28,14 +28,14 @@ int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 
 int rd_outbox_count(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM outbox");
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM outbox", "");
 }
 
 int rd_outbox_is_ahead(struct rd_sql *sql, bool *ret)
 {
 	u64 nr;
 	int r = rd_sql_count(sql, &nr, "SELECT count(*) FROM outbox WHERE generation >"
-			     " (SELECT generation FROM state)");
+			     " (SELECT generation FROM state)", "");
 
 	*ret = nr;
 	return r;

@@ -120,13 +120,7 @@ int rd_owners(struct rd_sql *sql, struct rd_row **ret, u64 first)
 
 int rd_next_owner(struct rd_row *rows, u64 *ret_frame, i64 *ret_recipe)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret_frame = rd_row_i64(rows, 0);
-	*ret_recipe = rd_row_i64(rows, 1);
-	return 1;
+	return rd_row_next_two(rows, (i64 *)ret_frame, ret_recipe);
 }
 
 int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last,
@@ -146,54 +140,32 @@ int rd_frames_filled(struct rd_sql *sql, struct rd_row **ret, u64 first, unsigne
 
 int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret_frame = rd_row_i64(rows, 0);
-	*ret_slots = rd_row_i64(rows, 1);
-	return 1;
+	return rd_row_next_two(rows, (i64 *)ret_frame, (i64 *)ret_slots);
 }
 
 int rd_frame_live(struct rd_sql *sql, u64 frame, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			      " WHERE frame = ? AND recipe > 0", "i", (i64)frame);
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			    " WHERE frame = ? AND recipe > 0", "i", (i64)frame);
 }
 
 int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			      " WHERE recipe > 0", "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			    " WHERE recipe > 0", "");
 }
 
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			      " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES), "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			    " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES), "");
 }
 
 int rd_frames_with_fps(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(DISTINCT frame) FROM slot_owner"
-			      " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
-			      " AND recipe > 0", "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(DISTINCT frame) FROM slot_owner"
+			    " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
+			    " AND recipe > 0", "");
 }
 
 /* --- who refers to a recipe */

@@ -658,24 +658,13 @@ int rd_superseded_sources(struct rd_sql *sql, struct rd_row **ret, i64 volume, i
 
 int rd_next_source(struct rd_row *rows, i64 *ret_superseded, i64 *ret_source)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret_superseded = rd_row_i64(rows, 0);
-	*ret_source = rd_row_i64(rows, 1);
-	return 1;
+	return rd_row_next_two(rows, ret_superseded, ret_source);
 }
 
 int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret)
 {
-	i64 nr = 0;
-	int r;
-
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM superseded WHERE volume = ?", "i",
-			  volume);
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM superseded WHERE volume = ?", "i",
+			    volume);
 }
 
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe)

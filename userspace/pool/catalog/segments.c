@@ -109,16 +109,7 @@ int rd_segment_past_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume)
 
 int rd_next_life(struct rd_row *rows, struct rd_segment_life *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret = (struct rd_segment_life){
-		.recipe = rd_row_i64(rows, 0),
-		.born = rd_row_i64(rows, 1),
-		.next = rd_row_i64(rows, 2),
-	};
-	return 1;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time)
@@ -145,17 +136,7 @@ int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned i
 
 int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret = (struct rd_segment_row){
-		.volume = rd_row_i64(rows, 0),
-		.segment = rd_row_i64(rows, 1),
-		.born = rd_row_i64(rows, 2),
-		.until = rd_row_i64(rows, 3),
-	};
-	return 1;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_segment_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs)
@@ -168,17 +149,7 @@ int rd_segment_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 pa
 
 int rd_next_segment_part(struct rd_row *rows, struct rd_segment_part *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret = (struct rd_segment_part){
-		.born = rd_row_i64(rows, 0),
-		.part = rd_row_i64(rows, 1),
-		.nr = rd_row_i64(rows, 2),
-		.zeros = rd_row_i64(rows, 3),
-	};
-	return 1;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version,
@@ -197,17 +168,7 @@ int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, const struct rd_ver
 
 int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r <= 0)
-		return r;
-	*ret = (struct rd_latest_part){
-		.part = rd_row_i64(rows, 0),
-		.whole = rd_row_i64(rows, 1),
-		.several = rd_row_i64(rows, 2),
-		.packed = rd_row_i64(rows, 3),
-	};
-	return 1;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_segment_births(struct rd_sql *sql, struct rd_row **ret, i64 volume)
@@ -289,11 +250,7 @@ int rd_segments_with(struct rd_sql *sql, struct rd_row **ret, i64 volume, i64 re
 
 int rd_next_segment(struct rd_row *rows, u64 *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r > 0)
-		*ret = rd_row_i64(rows, 0);
-	return r;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_segment_with(struct rd_sql *sql, i64 volume, i64 recipe, i64 *ret_segment)

@@ -288,13 +288,31 @@ int rd_row_next(struct rd_row *row)
 	return fail(row->sql, r, row->text);
 }
 
+int rd_row_next_i64s(struct rd_row *row, i64 *ret, unsigned int nr)
+{
+	unsigned int i;
+	int r = rd_row_next(row);
+
+	for (i = 0; i < nr && r > 0; i++)
+		ret[i] = rd_row_i64(row, i);
+	return r;
+}
+
+int rd_row_next_two(struct rd_row *row, i64 *ret_first, i64 *ret_second)
+{
+	i64 numbers[2];
+	int r = rd_row_next_numbers(row, &numbers);
+
+	if (r > 0) {
+		*ret_first = numbers[0];
+		*ret_second = numbers[1];
+	}
+	return r;
+}
+
 int rd_next_id(struct rd_row *rows, i64 *ret)
 {
-	int r = rd_row_next(rows);
-
-	if (r > 0)
-		*ret = rd_row_i64(rows, 0);
-	return r;
+	return rd_row_next_numbers(rows, ret);
 }
 
 int rd_sql_ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
@@ -361,15 +379,11 @@ int rd_sql_run_values(struct rd_sql *sql, const char *text, const struct rd_valu
 	return rd_row_next(row);
 }
 
-int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...)
+static int number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, va_list args)
 {
 	RD_ROW struct rd_row *row = NULL;
-	va_list args;
-	int r;
+	int r = ask(sql, &row, text, types, args);
 
-	va_start(args, types);
-	r = ask(sql, &row, text, types, args);
-	va_end(args);
 	if (!r)
 		r = rd_row_next(row);
 	else
@@ -378,6 +392,30 @@ int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *ty
 		return r ? r : -ENOENT;
 	*ret = rd_row_i64(row, 0);
 	return 0;
+}
+
+int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, types);
+	r = number(sql, ret, text, types, args);
+	va_end(args);
+	return r;
+}
+
+int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text, const char *types, ...)
+{
+	i64 nr = 0;
+	va_list args;
+	int r;
+
+	va_start(args, types);
+	r = number(sql, &nr, text, types, args);
+	va_end(args);
+	*ret = nr;
+	return r;
 }
 
 i64 rd_row_i64(struct rd_row *row, unsigned int column)
@@ -396,15 +434,6 @@ const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len
 
 	*ret_len = sqlite3_column_bytes(row->stmt, column);
 	return blob;
-}
-
-int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text)
-{
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, text, "");
-
-	*ret = nr;
-	return r;
 }
 
 i64 rd_sql_last_id(struct rd_sql *sql)

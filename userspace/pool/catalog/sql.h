@@ -55,6 +55,12 @@ int rd_sql_ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
 	       const char *types, ...);
 int rd_row_next(struct rd_row *row);
 i64 rd_row_i64(struct rd_row *row, unsigned int column);
+/* Read the next row, whose columns are the members of *@ret, each a number of 64 bits. */
+#define rd_row_next_numbers(row, ret)						\
+	rd_row_next_i64s(row, (i64 *)(ret), sizeof(*(ret)) / sizeof(i64))
+int rd_row_next_i64s(struct rd_row *row, i64 *ret, unsigned int nr);
+/* The same for a row of two numbers. */
+int rd_row_next_two(struct rd_row *row, i64 *ret_first, i64 *ret_second);
 /* Text and blobs last until the next row. */
 const char *rd_row_text(struct rd_row *row, unsigned int column);
 const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len);
@@ -62,8 +68,8 @@ const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len
 /* Read one number. -ENOENT: there is no row. */
 int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...);
 
-/* Read one that is not negative, without arguments; 0 after an error. */
-int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text);
+/* Read one that is not negative; 0 after an error. */
+int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text, const char *types, ...);
 
 /* Return the rowid of the row inserted last, and how many rows the last change changed. */
 i64 rd_sql_last_id(struct rd_sql *sql);

@@ -342,32 +342,20 @@ int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_n
 
 int rd_versions_count(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM version WHERE " RD_VERSION_EXISTS,
-			      "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM version WHERE " RD_VERSION_EXISTS,
+			    "");
 }
 
 int rd_volumes_count(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(DISTINCT volume) FROM version WHERE "
-			      RD_VERSION_EXISTS, "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(DISTINCT volume) FROM version WHERE "
+			    RD_VERSION_EXISTS, "");
 }
 
 int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM version WHERE volume = ?"
-			      " AND " RD_VERSION_EXISTS, "i", volume);
-
-	*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM version WHERE volume = ?"
+			    " AND " RD_VERSION_EXISTS, "i", volume);
 }
 
 int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes)
