@@ -208,13 +208,6 @@ static int take_extent(uint64_t offset, size_t len, int exists, void *arg)
 	return diff->into->failed ? -ENOMEM : 0;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct rd_rbd_range *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 /* With stripes the extents of an object are not next to each other. */
 static int sort(struct diff *diff)
 {
@@ -223,7 +216,7 @@ static int sort(struct diff *diff)
 
 	if (diff->is_in_order)
 		return 0;
-	qsort(all.data, all.len / sizeof(*range), sizeof(*range), by_start);
+	rd_sort((struct rd_rbd_range *)all.data, all.len / sizeof(*range), start);
 	memset(diff->into, 0, sizeof(*diff->into));
 	rd_each(range, &all)
 		add_range(diff, *range);

@@ -159,21 +159,26 @@ static int append_mark(struct writer *writer)
 	return r ? r : write_part(writer, RD_PART_CHANGES, writer->end.generation, 0, 0);
 }
 
-static int clear_outbox(struct writer *writer)
+/* The transaction that has begun, and has come to @r, ends, and with it what the outbox was for. */
+static int end_outbox(struct writer *writer, int r)
 {
 	struct rd_sql *sql = writer->pool->sql;
-	int r;
 
-	r = rd_catalog_begin(sql);
-	if (r)
-		return r;
-	r = rd_outbox_clear(sql, writer->end.generation);
+	if (!r)
+		r = rd_outbox_clear(sql, writer->end.generation);
 	if (!r)
 		r = rd_state_put_end(sql, &writer->pool->area.super, &writer->end);
 	r = rd_catalog_end(sql, r);
 	if (!r)
 		writer->pool->is_ahead = false;
 	return r;
+}
+
+static int clear_outbox(struct writer *writer)
+{
+	int r = rd_catalog_begin(writer->pool->sql);
+
+	return r ? r : end_outbox(writer, 0);
 }
 
 /* --- a new journal */
@@ -262,14 +267,7 @@ static int settle(struct writer *writer)
 		writer->next += sizeof(frame);
 		r = rd_journal_frame_return(sql, frame);
 	}
-	if (!r)
-		r = rd_outbox_clear(sql, writer->end.generation);
-	if (!r)
-		r = rd_state_put_end(sql, &writer->pool->area.super, &writer->end);
-	r = rd_catalog_end(sql, r);
-	if (!r)
-		writer->pool->is_ahead = false;
-	return r;
+	return end_outbox(writer, r);
 }
 
 static int write_new(struct writer *writer, u64 *ret_first)

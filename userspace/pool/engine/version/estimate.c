@@ -338,8 +338,9 @@ static int count_all(struct estimate *estimate)
 	return r;
 }
 
-/* --- some versions together */
+/* --- all of it */
 
+/* With each version alone, only those that are wanted have losses. */
 static int add_losses(struct estimate *estimate)
 {
 	size_t i, nr = add_up_losses(&estimate->losses);
@@ -349,56 +350,7 @@ static int add_losses(struct estimate *estimate)
 
 	for (i = 0; i < nr && !r; i++) {
 		r = freed_by(estimate, &losses[i], &blocks);
-		estimate->blocks += blocks;
-	}
-	return r;
-}
-
-static int count(struct estimate *estimate)
-{
-	int r = count_all(estimate);
-
-	return r ? r : add_losses(estimate);
-}
-
-static void free_estimate(struct estimate *estimate)
-{
-	rd_buffer_free(&estimate->dying);
-	rd_buffer_free(&estimate->losses);
-	rd_resolver_free(estimate->resolver);
-	free(estimate->wanted);
-}
-
-int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes)
-{
-	struct estimate estimate = { .pool = pool };
-	int r;
-
-	r = rd_sql_begin_read(pool->sql);
-	if (r)
-		return r;
-	r = rd_sole_together(pool->sql, ids, nr, &estimate.dying);
-	if (!r)
-		r = count(&estimate);
-	rd_sql_end_read(pool->sql);
-	free_estimate(&estimate);
-	*ret_bytes = estimate.blocks * RD_BLOCK_SIZE;
-	return r;
-}
-
-/* --- each version alone */
-
-/* Only versions that are wanted have losses. */
-static int add_losses_of_each(struct estimate *estimate)
-{
-	size_t i, nr_losses = add_up_losses(&estimate->losses);
-	const struct loss *losses = (const struct loss *)estimate->losses.data;
-	u64 blocks;
-	int r = 0;
-
-	for (i = 0; i < nr_losses && !r; i++) {
-		r = freed_by(estimate, &losses[i], &blocks);
-		find_version(estimate, losses[i].number)->bytes += blocks * RD_BLOCK_SIZE;
+		add_blocks(estimate, losses[i].number, blocks);
 	}
 	return r;
 }
@@ -415,13 +367,34 @@ static void drop_unwanted(struct estimate *estimate)
 	estimate->dying.len = kept * sizeof(*sole);
 }
 
-static int count_each(struct estimate *estimate)
+/* The recipes that die were asked for: @r. */
+static int count(struct estimate *estimate, int r)
 {
+	if (!r && estimate->versions)
+		drop_unwanted(estimate);
+	if (!r)
+		r = count_all(estimate);
+	return r ? r : add_losses(estimate);
+}
+
+static void free_estimate(struct estimate *estimate)
+{
+	rd_buffer_free(&estimate->dying);
+	rd_buffer_free(&estimate->losses);
+	rd_resolver_free(estimate->resolver);
+	free(estimate->wanted);
+}
+
+int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes)
+{
+	struct estimate estimate = { .pool = pool };
 	int r;
 
-	drop_unwanted(estimate);
-	r = count_all(estimate);
-	return r ? r : add_losses_of_each(estimate);
+	r = rd_sql_look(pool->sql, count(&estimate, rd_sole_together(pool->sql, ids, nr,
+								     &estimate.dying)));
+	free_estimate(&estimate);
+	*ret_bytes = estimate.blocks * RD_BLOCK_SIZE;
+	return r;
 }
 
 int rd_unique_bytes(struct rd_pool *pool, i64 volume, struct rd_unique *versions, size_t nr)
@@ -429,13 +402,8 @@ int rd_unique_bytes(struct rd_pool *pool, i64 volume, struct rd_unique *versions
 	struct estimate estimate = { .pool = pool, .versions = versions, .nr_versions = nr };
 	int r;
 
-	r = rd_sql_begin_read(pool->sql);
-	if (r)
-		return r;
-	r = rd_sole_recipes(pool->sql, volume, &estimate.dying);
-	if (!r)
-		r = count_each(&estimate);
-	rd_sql_end_read(pool->sql);
+	r = rd_sql_look(pool->sql, count(&estimate, rd_sole_recipes(pool->sql, volume,
+								    &estimate.dying)));
 	free_estimate(&estimate);
 	return r;
 }
