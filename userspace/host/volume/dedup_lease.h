@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Leases of attached volumes that read the pool: see pool/engine/space/lease.h. When the device is to
+ * Leases of attached volumes that read the pool: see lease.h. When the device is to
  * leave a place, the lease's version says where else the pool has the same block: what the
  * version has at the same offset. So every block of the device that lies in the pool has the
  * content that the version has there.
