@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "host/volume/target_place.h"
+#include "host/volume/device/target_place.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease_drop.h"

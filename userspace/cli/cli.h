@@ -12,7 +12,7 @@
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "host/volume/stack.h"
+#include "host/volume/attach/stack.h"
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
 #include "config.h"

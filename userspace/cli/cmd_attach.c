@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/attach.h"
+#include "host/volume/attach/attach.h"
 #include "cli.h"
 
 /* --- attach */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "host/volume/target.h"
+#include "host/volume/device/target.h"
 #include "pool/engine/hold.h"
 #include "pool/engine/recompress.h"
 #include "cli.h"

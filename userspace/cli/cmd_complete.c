@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
-#include "host/volume/mapped.h"
-#include "host/volume/mapped_nbd.h"
+#include "host/volume/map/export.h"
+#include "host/volume/map/mapped.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/catalog/leases.h"
 #include "cli.h"
 

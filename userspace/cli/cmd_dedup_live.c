@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_dedup.h"
-#include "host/volume/poolblocks.h"
+#include "host/volume/dedup/live_dedup.h"
+#include "host/volume/device/poolblocks.h"
 #include "cli.h"
 #include "dedup.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "host/sys/run.h"
-#include "host/volume/hooks.h"
+#include "host/volume/freeze/hooks.h"
 #include "pool/engine/journal_life.h"
 #include "pool/engine/session.h"
 #include "doctor.h"

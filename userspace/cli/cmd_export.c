@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
+#include "host/volume/map/export.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/proof.h"
 #include "remote.h"

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "host/sys/layers.h"
-#include "host/volume/attachment.h"
-#include "host/volume/mapped.h"
-#include "host/volume/mapped_nbd.h"
-#include "host/volume/target.h"
-#include "host/volume/version_table.h"
+#include "host/volume/device/attachment.h"
+#include "host/volume/device/target.h"
+#include "host/volume/device/version_table.h"
+#include "host/volume/map/mapped.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
 #include "pool/engine/lease_drop.h"

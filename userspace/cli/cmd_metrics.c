@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/health.h"
+#include "host/volume/attach/health.h"
 #include "poolstats.h"
 #include "replace.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/engine/adopt.h"
 #include "pool/engine/check.h"
 #include "pool/engine/copy.h"

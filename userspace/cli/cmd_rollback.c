@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_rollback.h"
+#include "host/volume/snapshot/live_rollback.h"
 #include "cli.h"
 
 static void print_report(struct ctl *ctl, const struct rd_attachment *at,

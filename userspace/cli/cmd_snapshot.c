@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/read_text.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/engine/snapshot.h"
 #include "change_list.h"
 #include "lastscrub.h"

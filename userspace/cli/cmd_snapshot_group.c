@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_group.h"
+#include "host/volume/snapshot/live_group.h"
 #include "snapshot.h"
 
 /* --- which volumes */

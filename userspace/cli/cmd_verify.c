@@ -2,8 +2,8 @@
 /*
  * revdedupctl verify --boot: boot versions for trial.
  *
- * Each disk is an export of this command (host/volume/export.h), whose server throws away what the
- * guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in the
+ * Each disk is an export of this command (host/volume/map/export.h), whose server throws away
+ * what the guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in the
  * machine that the definition of that moment says.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
+#include "host/volume/map/export.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/random.h"
 #include "bootrules.h"

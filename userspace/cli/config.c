@@ -10,7 +10,7 @@
 #include "base/ini.h"
 #include "base/read_text.h"
 #include "base/suggest.h"
-#include "host/volume/attachment.h"
+#include "host/volume/device/attachment.h"
 #include "pool/shard.h"
 #include "bootrules.h"
 #include "cli.h"

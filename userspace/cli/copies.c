@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/pace.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/catalog/owners.h"
 #include "pool/data/copies.h"
 #include "cli.h"

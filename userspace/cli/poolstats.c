@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/fresh.h"
 #include "pool/catalog/journal_frames.h"

@@ -4,7 +4,7 @@
 
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
-#include "host/volume/mapped_nbd.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/engine/hold.h"
 #include "reader.h"
 

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "host/sys/run.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "served_disk.h"
 
 /* Formats of qemu-nbd that are named before the file, or before what QEMU takes for one. */
