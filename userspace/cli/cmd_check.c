@@ -20,12 +20,11 @@ void ctl_print_wrong(void *ctx, const char *text)
 static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 {
 	ctl_json_begin(ctl, "check");
-	rd_json_u64(&ctl->out, "versions", report->nr_versions);
-	rd_json_u64(&ctl->out, "recipes", report->nr_recipes);
-	rd_json_u64(&ctl->out, "bytes_live", report->live_bytes);
-	rd_json_u64(&ctl->out, "bytes_packed", report->packed_bytes);
-	rd_json_u64(&ctl->out, "bytes_allocated", report->allocated_bytes);
-	rd_json_u64(&ctl->out, "wrong", report->nr_wrong);
+	rd_json_add(&ctl->out, "versions=%llu recipes=%llu bytes_live=%llu bytes_packed=%llu",
+		    report->nr_versions, report->nr_recipes, report->live_bytes,
+		    report->packed_bytes);
+	rd_json_add(&ctl->out, "bytes_allocated=%llu wrong=%llu",
+		    report->allocated_bytes, report->nr_wrong);
 	ctl_json_end(ctl);
 }
 

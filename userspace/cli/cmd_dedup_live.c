@@ -28,26 +28,20 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "dedup");
-	rd_json_string(out, "volume", at->volume);
-	rd_json_string(out, "mode", mode_name(options));
-	rd_json_bool(out, "dry_run", options->dry_run);
-	rd_json_u64(out, "bytes_done", report->bytes);
-	rd_json_u64(out, "bytes_found", report->found);
+	rd_json_add(out, "volume=%s mode=%s dry_run=%d bytes_done=%llu bytes_found=%llu",
+		    at->volume, mode_name(options), options->dry_run, report->bytes, report->found);
 	if (options->mode == RD_LIVE_DEDUP_POOL) {
-		rd_json_u64(out, "bytes_estimate", report->estimate);
-		rd_json_u64(out, "bytes_compared", report->compared);
-		rd_json_u64(out, "bytes_came_home", report->came_home);
+		rd_json_add(out, "bytes_estimate=%llu bytes_compared=%llu bytes_came_home=%llu",
+			    report->estimate, report->compared, report->came_home);
 		rd_json_u64(out, "cold", report->cold);
 	}
-	rd_json_u64(out, "bytes_in_pool", report->in_pool);
-	rd_json_u64(out, "bytes_mapped_before", report->mapped_before);
-	rd_json_u64(out, "bytes_mapped", report->mapped_after);
-	rd_json_u64(out, "thin_pool_used_before", report->pool_used_before);
-	rd_json_u64(out, "thin_pool_used", report->pool_used_after);
+	rd_json_add(out, "bytes_in_pool=%llu bytes_mapped_before=%llu bytes_mapped=%llu",
+		    report->in_pool, report->mapped_before, report->mapped_after);
+	rd_json_add(out, "thin_pool_used_before=%llu thin_pool_used=%llu",
+		    report->pool_used_before, report->pool_used_after);
 	if (options->mode == RD_LIVE_DEDUP_POOL && options->dry_run)
 		rd_json_string(out, "refusal", report->refusal[0] ? report->refusal : NULL);
-	rd_json_bool(out, "coming_home", report->coming_home);
-	rd_json_bool(out, "out_of_time", report->out_of_time);
+	rd_json_add(out, "coming_home=%d out_of_time=%d", report->coming_home, report->out_of_time);
 	ctl_json_end(ctl);
 }
 

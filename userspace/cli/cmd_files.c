@@ -106,8 +106,7 @@ static void print_file(struct files *files, const struct rd_guest_record *file)
 		snprintf(path, sizeof(path), "%s%s%s", files->path,
 			 is_whole || !files->name[0] ? "" : "/", is_whole ? "" : file->text[0]);
 		ctl_json_begin(ctl, "file");
-		rd_json_string(&ctl->out, "version", files->version.version.name);
-		rd_json_string(&ctl->out, "path", path);
+		rd_json_add(&ctl->out, "version=%s path=%s", files->version.version.name, path);
 		ctl_json_file(ctl, file);
 		if (file->text[1][0])
 			rd_json_string(&ctl->out, "target", file->text[1]);

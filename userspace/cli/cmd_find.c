@@ -228,10 +228,8 @@ static void print_run(struct ctl *ctl, const struct hit *new, const struct hit *
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "found");
-		rd_json_string(&ctl->out, "volume", first->volume);
-		rd_json_string(&ctl->out, "path", new->path);
-		rd_json_string(&ctl->out, "first", first->name);
-		rd_json_string(&ctl->out, "last", last->name);
+		rd_json_add(&ctl->out, "volume=%s path=%s first=%s last=%s",
+			    first->volume, new->path, first->name, last->name);
 		ctl_json_file(ctl, &new->file);
 		ctl_json_end(ctl);
 		return;

@@ -128,9 +128,8 @@ static void print_json(struct prune *prune, const struct ctl_version *version,
 	unsigned int i;
 
 	ctl_json_begin(ctl, "plan");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_u64(&ctl->out, "time", version->version.time);
-	rd_json_bool(&ctl->out, "keep", item->reasons);
+	rd_json_add(&ctl->out, "version=%s time=%llu keep=%d",
+		    version->name, version->version.time, !!item->reasons);
 	rd_json_begin(&ctl->out, "reasons", '[');
 	for (i = 0; i < CTL_KEEP_RULES; i++)
 		if (item->reasons >> i & 1)

@@ -36,11 +36,8 @@ static void tell(void *ctx, const char *volume, const struct rd_version *version
 	ctl_name_print(name, volume, version->number);
 	ctl_progress_clear(&ctl->progress);
 	if (ctl->json) {
-		ctl_json_begin(ctl, "receive");
-		rd_json_string(&ctl->out, "version", name);
-		rd_json_u64(&ctl->out, "bytes_received", bytes);
-		rd_json_u64(&ctl->out, "bytes_stored", version->bytes_stored);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "receive", "version=%s bytes_received=%llu bytes_stored=%llu", name,
+			 bytes, version->bytes_stored);
 	} else if (!ctl->quiet) {
 		printf("received %s: %s\n", name, ctl_size_print(size, bytes));
 	}
@@ -53,11 +50,10 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire,
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "received");
-		rd_json_u64(&ctl->out, "versions", report->versions);
-		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
-		rd_json_u64(&ctl->out, "blocks_changed", report->blocks_changed);
-		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
-		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		rd_json_add(&ctl->out, "versions=%llu versions_refused=%llu blocks_changed=%llu",
+			    report->versions, report->skipped, report->blocks_changed);
+		rd_json_add(&ctl->out, "bytes_sent=%llu bytes_received=%llu",
+			    wire->sent, wire->received);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions) {
 		printf("nothing new to receive from %s\n", wire->peer);

@@ -273,13 +273,11 @@ static void print_json(struct ctl *ctl, const struct target *target,
 		       const struct ctl_version *version, const struct rd_restore_report *report)
 {
 	ctl_json_begin(ctl, "restore");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_string(&ctl->out, "target", target->path);
-	rd_json_u64(&ctl->out, "size", version->version.size);
-	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
-	rd_json_u64(&ctl->out, "bytes_written", report->bytes_written);
-	rd_json_u64(&ctl->out, "bytes_same", report->bytes_same);
-	rd_json_u64(&ctl->out, "blocks_from_copies", report->blocks_copied);
+	rd_json_add(&ctl->out, "version=%s target=%s size=%llu bytes_read=%llu bytes_written=%llu",
+		    version->name, target->path, version->version.size, report->bytes_read,
+		    report->bytes_written);
+	rd_json_add(&ctl->out, "bytes_same=%llu blocks_from_copies=%llu",
+		    report->bytes_same, report->blocks_copied);
 	ctl_json_bad(ctl, report);
 	ctl_json_end(ctl);
 }

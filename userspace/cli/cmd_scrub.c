@@ -302,11 +302,10 @@ static void tell(const struct scrub *scrub)
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "scrub");
-		rd_json_u64(&ctl->out, "versions", scrub->nr_versions);
-		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
-		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
-		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
-		rd_json_u64(&ctl->out, "catalog_errors", scrub->nr_wrong);
+		rd_json_add(&ctl->out, "versions=%llu versions_damaged=%llu versions_left_out=%llu",
+			    scrub->nr_versions, scrub->nr_damaged, scrub->nr_left_out);
+		rd_json_add(&ctl->out, "fingerprints_damaged=%llu catalog_errors=%llu",
+			    scrub->nr_fps, scrub->nr_wrong);
 		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
 		if (scrub->in_parts)
 			rd_json_u64(&ctl->out, "percent_so_far", scrub->part.next == U64_MAX ? 100 :

@@ -104,9 +104,7 @@ static void json_begin(const struct telling *telling, const char *type,
 	struct ctl *ctl = telling->ctl;
 
 	ctl_json_begin(ctl, type);
-	rd_json_string(&ctl->out, "version", telling->subject);
-	rd_json_string(&ctl->out, "to", telling->to);
-	rd_json_string(&ctl->out, "as", pick->as);
+	rd_json_add(&ctl->out, "version=%s to=%s as=%s", telling->subject, telling->to, pick->as);
 }
 
 /* @base: NULL where all of it goes, or, @would false, where it is there already. */
@@ -181,15 +179,12 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		rd_json_string(&ctl->out, "to", to);
 		if (ctl_has(ctl, CTL_OPT_DRY_RUN))
 			rd_json_bool(&ctl->out, "dry_run", true);
-		rd_json_u64(&ctl->out, "versions", report->versions);
-		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
-		rd_json_u64(&ctl->out, "volumes_unchanged", report->there);
-		rd_json_u64(&ctl->out, "segments_changed", report->segments);
-		rd_json_u64(&ctl->out, "segments_there", report->segments_there);
-		rd_json_u64(&ctl->out, "blocks_sent", report->blocks);
-		rd_json_u64(&ctl->out, "blocks_there", report->blocks_there);
-		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
-		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		rd_json_add(&ctl->out, "versions=%llu versions_refused=%llu volumes_unchanged=%llu",
+			    report->versions, report->skipped, report->there);
+		rd_json_add(&ctl->out, "segments_changed=%llu segments_there=%llu blocks_sent=%llu",
+			    report->segments, report->segments_there, report->blocks);
+		rd_json_add(&ctl->out, "blocks_there=%llu bytes_sent=%llu bytes_received=%llu",
+			    report->blocks_there, wire->sent, wire->received);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions && !report->skipped) {
 		printf("nothing new to send to %s\n", to);

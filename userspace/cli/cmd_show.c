@@ -158,12 +158,11 @@ static void show_json(struct ctl *ctl, const struct ctl_described *described,
 	ctl_json_described(ctl, described);
 	if (definition[0])
 		rd_json_string(&ctl->out, "definition", definition);
-	rd_json_u64(&ctl->out, "segments", counts->segments);
-	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
-	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
+	rd_json_add(&ctl->out, "segments=%llu segments_zero=%llu segments_whole=%llu",
+		    counts->segments, counts->zero, counts->whole);
 	if (rd_version_is_tracked(version)) {
-		rd_json_string(&ctl->out, "tracker", rd_uuid_print(tracker, version->tracker));
-		rd_json_u64(&ctl->out, "epoch", version->epoch);
+		rd_json_add(&ctl->out, "tracker=%s epoch=%llu",
+			    rd_uuid_print(tracker, version->tracker), version->epoch);
 	}
 	ctl_json_end(ctl);
 }

@@ -71,31 +71,23 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "snapshot");
-	rd_json_string(out, "version", name);
-	rd_json_string(out, "volume", volume);
-	rd_json_u64(out, "number", version->number);
-	rd_json_u64(out, "time", version->time);
-	rd_json_u64(out, "size", version->size);
-	rd_json_string(out, "mode", report->mode);
-	rd_json_string(out, "reason", reason_of(ctl, report));
-	rd_json_bool(out, "consistent", version->is_consistent);
-	rd_json_u64(out, "segments_read", version->dirty);
-	rd_json_u64(out, "segments_audited", report->segments_audited);
-	rd_json_u64(out, "bytes_read", version->bytes_read);
-	rd_json_u64(out, "blocks_changed", version->blocks_changed);
-	rd_json_u64(out, "segments_changed", report->segments_changed);
-	rd_json_u64(out, "segments_shared", report->segments_shared);
-	rd_json_u64(out, "segments_pieces", report->segments_pieces);
-	rd_json_u64(out, "segments_in_part", report->segments_in_part);
-	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_add(out, "version=%s volume=%s number=%llu time=%llu size=%llu mode=%s reason=%s",
+		    name, volume, version->number, version->time, version->size, report->mode,
+		    reason_of(ctl, report));
+	rd_json_add(out, "consistent=%d segments_read=%llu segments_audited=%llu bytes_read=%llu",
+		    version->is_consistent, version->dirty, report->segments_audited,
+		    version->bytes_read);
+	rd_json_add(out, "blocks_changed=%llu segments_changed=%llu segments_shared=%llu",
+		    version->blocks_changed, report->segments_changed, report->segments_shared);
+	rd_json_add(out, "segments_pieces=%llu segments_in_part=%llu bytes_stored=%llu",
+		    report->segments_pieces, report->segments_in_part, version->bytes_stored);
 	rd_json_u64(out, "blocks_waiting", report->blocks_waiting);
 	if (report->lookups.asked)
 		ctl_json_lookups(out, &report->lookups);
 	if (pause_us)
 		rd_json_u64(out, "usec_pause", pause_us);
-	rd_json_u64(out, "usec_copy", report->usec_copy);
-	rd_json_u64(out, "usec_reverse", report->usec_reverse);
-	rd_json_u64(out, "usec_free", report->usec_free);
+	rd_json_add(out, "usec_copy=%llu usec_reverse=%llu usec_free=%llu",
+		    report->usec_copy, report->usec_reverse, report->usec_free);
 	ctl_json_end(ctl);
 }
 

@@ -24,29 +24,20 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 			 volume->name, volume->row.versions, volume->row.logical,
 			 volume->row.latest_size);
 	ctl_json_begin(ctl, "pool");
-	rd_json_string(out, "pool", ctl->pool->path);
-	rd_json_u64(out, "volumes", stats->volumes);
-	rd_json_u64(out, "versions", stats->versions);
-	rd_json_u64(out, "bytes_logical", stats->logical);
-	rd_json_u64(out, "versions_held", stats->held);
-	rd_json_u64(out, "bytes_held", stats->held_logical);
-	rd_json_u64(out, "bytes_unique", stats->unique);
-	rd_json_u64(out, "bytes_data", stats->data);
-	rd_json_u64(out, "bytes_packed", stats->packed);
-	rd_json_u64(out, "bytes_dead", stats->dead);
-	rd_json_u64(out, "bytes_queued", stats->queued);
+	rd_json_add(out, "pool=%s volumes=%llu versions=%llu bytes_logical=%llu versions_held=%llu",
+		    ctl->pool->path, stats->volumes, stats->versions, stats->logical, stats->held);
+	rd_json_add(out, "bytes_held=%llu bytes_unique=%llu bytes_data=%llu bytes_packed=%llu",
+		    stats->held_logical, stats->unique, stats->data, stats->packed);
+	rd_json_add(out, "bytes_dead=%llu bytes_queued=%llu", stats->dead, stats->queued);
 	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
-	rd_json_u64(out, "bytes_catalog", stats->catalog);
-	rd_json_u64(out, "bytes_fingerprints", stats->fps);
-	rd_json_u64(out, "bytes_journal", stats->journal);
+	rd_json_add(out, "bytes_catalog=%llu bytes_fingerprints=%llu bytes_journal=%llu",
+		    stats->catalog, stats->fps, stats->journal);
 	rd_json_string(out, "compression",
 		       ctl_compression_print(compression, stats->compression));
 	ctl_json_rule(ctl, stats->rule);
-	rd_json_u64(out, "segments", stats->recipes);
-	rd_json_u64(out, "segments_fresh", stats->fresh);
-	rd_json_u64(out, "frames", stats->frames);
-	rd_json_u64(out, "frames_free", stats->frames_free);
+	rd_json_add(out, "segments=%llu segments_fresh=%llu frames=%llu frames_free=%llu",
+		    stats->recipes, stats->fresh, stats->frames, stats->frames_free);
 	ctl_json_free(ctl, stats);
 	ctl_json_end(ctl);
 }
@@ -162,10 +153,8 @@ static double share(double part, u64 whole)
 
 static void json_hurt(struct rd_json *out, const struct rd_hurt *hurt)
 {
-	rd_json_u64(out, "volumes_sum", hurt->volumes);
-	rd_json_u64(out, "volumes_worst", hurt->worst.volumes);
-	rd_json_u64(out, "versions_sum", hurt->versions);
-	rd_json_u64(out, "versions_worst", hurt->worst.versions);
+	rd_json_add(out, "volumes_sum=%llu volumes_worst=%u versions_sum=%llu versions_worst=%u",
+		    hurt->volumes, hurt->worst.volumes, hurt->versions, hurt->worst.versions);
 }
 
 static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all)
@@ -173,9 +162,8 @@ static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "isolation");
-	rd_json_u64(out, "volumes", all->volumes);
-	rd_json_u64(out, "versions", all->versions);
-	rd_json_u64(out, "frames", all->frames);
+	rd_json_add(out, "volumes=%llu versions=%llu frames=%llu",
+		    all->volumes, all->versions, all->frames);
 	json_hurt(out, &all->hurt);
 	if (all->has_copies) {
 		rd_json_begin(out, "with_copies", '{');

@@ -17,8 +17,7 @@ const char *ctl_dedup_name(struct rd_rule rule)
 
 void ctl_json_rule(struct ctl *ctl, struct rd_rule rule)
 {
-	rd_json_u64(&ctl->out, "pieces", rule.pieces);
-	rd_json_string(&ctl->out, "dedup", ctl_dedup_name(rule));
+	rd_json_add(&ctl->out, "pieces=%u dedup=%s", rule.pieces, ctl_dedup_name(rule));
 }
 
 /* --- showing */

@@ -195,9 +195,8 @@ void ctl_json(struct ctl *ctl, const char *type, const char *fmt, ...)
 void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
 {
 	ctl_json_begin(ctl, "version");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_string(&ctl->out, "volume", version->volume);
-	rd_json_u64(&ctl->out, "number", version->version.number);
+	rd_json_add(&ctl->out, "version=%s volume=%s number=%llu",
+		    version->name, version->volume, version->version.number);
 }
 
 /* Wait for a line of the terminal, and let the other end of a wire know that we live. */

@@ -358,10 +358,8 @@ static void print_setting(struct ctl *ctl, const struct key *key, const char *va
 		printf("%-10s %-14s %-24s %s\n", key->section, name, value, from);
 	} else {
 		ctl_json_begin(ctl, "setting");
-		rd_json_string(&ctl->out, "section", key->section);
-		rd_json_string(&ctl->out, "key", name);
-		rd_json_string(&ctl->out, "value", strcmp(value, "-") ? value : NULL);
-		rd_json_string(&ctl->out, "from", from);
+		rd_json_add(&ctl->out, "section=%s key=%s value=%s from=%s",
+			    key->section, name, strcmp(value, "-") ? value : NULL, from);
 		if (line)
 			rd_json_u64(&ctl->out, "line", line);
 		ctl_json_end(ctl);

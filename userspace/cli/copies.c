@@ -132,12 +132,11 @@ static void print(struct ctl *ctl, const struct ctl_copies *copies)
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "copies");
-		rd_json_u64(&ctl->out, "bytes", report->blocks * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames", report->frames);
-		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
-		rd_json_u64(&ctl->out, "frames_kept", report->kept);
-		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
+		rd_json_add(&ctl->out, "bytes=%llu frames=%llu bytes_copied=%llu",
+			    report->blocks * RD_BLOCK_SIZE, report->frames,
+			    report->copied * RD_BLOCK_SIZE);
+		rd_json_add(&ctl->out, "frames_dropped=%llu frames_kept=%llu blocks_damaged=%llu",
+			    report->dropped, report->kept, report->damaged);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
 		printf("copies: %s, %s of it copied now\n",

@@ -189,21 +189,15 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 
 	snprintf(uid, sizeof(uid), "%016llx", (u64)version->uid);
 	ctl_json_version_begin(ctl, &described->v);
-	rd_json_string(out, "uid", uid);
-	rd_json_u64(out, "time", version->time);
-	rd_json_bool(out, "clock_went_back", described->clock_went_back);
-	rd_json_u64(out, "size", version->size);
-	rd_json_u64(out, "segments_read", version->dirty);
-	rd_json_u64(out, "bytes_read", version->bytes_read);
-	rd_json_u64(out, "blocks_changed", version->blocks_changed);
-	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_add(out, "uid=%s time=%llu clock_went_back=%d size=%llu segments_read=%llu",
+		    uid, version->time, described->clock_went_back, version->size, version->dirty);
+	rd_json_add(out, "bytes_read=%llu blocks_changed=%llu bytes_stored=%llu",
+		    version->bytes_read, version->blocks_changed, version->bytes_stored);
 	if (described->unique != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_unique", described->unique);
-	rd_json_string(out, "state", is_unfinished(version) ? "unfinished" : "done");
-	rd_json_bool(out, "in_use", described->in_use);
-	rd_json_bool(out, "consistent", version->is_consistent);
-	rd_json_bool(out, "by_list", rd_version_is_by_list(version));
-	rd_json_bool(out, "protected", version->is_protected);
+	rd_json_add(out, "state=%s in_use=%d consistent=%d by_list=%d protected=%d",
+		    is_unfinished(version) ? "unfinished" : "done", described->in_use,
+		    version->is_consistent, rd_version_is_by_list(version), version->is_protected);
 	if (described->boot.time)
 		rd_json_add(out, "boot_test={ passed=%d time=%llu why=%s }",
 			    described->boot.passed, described->boot.time, described->boot.why);

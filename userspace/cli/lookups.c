@@ -76,19 +76,14 @@ static void print_reads(struct rd_json *out, const struct rd_lookup_counts *coun
 void ctl_json_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)
 {
 	rd_json_begin(out, "lookups", '{');
-	rd_json_u64(out, "asked", counts->asked);
-	rd_json_u64(out, "same_offset", counts->same_offset);
-	rd_json_u64(out, "cache", counts->cache);
-	rd_json_u64(out, "cache_sampled", counts->cache_sampled);
-	rd_json_u64(out, "unsampled", counts->unsampled);
-	rd_json_u64(out, "vector_no", counts->vector_no);
-	rd_json_u64(out, "index_asked", counts->index_asked);
-	rd_json_u64(out, "index_found", counts->index_found);
-	rd_json_u64(out, "false_positive", counts->false_positive);
-	rd_json_u64(out, "pages_read", counts->pages_read);
-	rd_json_u64(out, "stale", counts->stale);
-	rd_json_u64(out, "found", counts->found);
-	rd_json_u64(out, "refused", counts->refused);
+	rd_json_add(out, "asked=%llu same_offset=%llu cache=%llu cache_sampled=%llu unsampled=%llu",
+		    counts->asked, counts->same_offset, counts->cache, counts->cache_sampled,
+		    counts->unsampled);
+	rd_json_add(out, "vector_no=%llu index_asked=%llu index_found=%llu false_positive=%llu",
+		    counts->vector_no, counts->index_asked, counts->index_found,
+		    counts->false_positive);
+	rd_json_add(out, "pages_read=%llu stale=%llu found=%llu refused=%llu",
+		    counts->pages_read, counts->stale, counts->found, counts->refused);
 	print_reads(out, counts);
 	rd_json_end(out, '}');
 }

@@ -291,8 +291,7 @@ const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],
 
 void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats)
 {
-	rd_json_u64(&ctl->out, "bytes_free", stats->free);
-	rd_json_u64(&ctl->out, "bytes_free_limit", stats->limit);
+	rd_json_add(&ctl->out, "bytes_free=%llu bytes_free_limit=%llu", stats->free, stats->limit);
 	if (stats->avail != CTL_UNKNOWN)
 		rd_json_u64(&ctl->out, "bytes_free_filesystem", stats->avail);
 }

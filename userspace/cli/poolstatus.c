@@ -298,10 +298,8 @@ static void json_result(struct rd_json *out, const char *key, const struct ctl_l
 		return;
 	}
 	rd_json_begin(out, key, '{');
-	rd_json_u64(out, "time", last->time);
-	rd_json_u64(out, "versions_damaged", last->versions);
-	rd_json_u64(out, "fingerprints_damaged", last->fingerprints);
-	rd_json_u64(out, "catalog_errors", last->wrong);
+	rd_json_add(out, "time=%llu versions_damaged=%llu fingerprints_damaged=%llu catalog_errors=%llu",
+		    last->time, last->versions, last->fingerprints, last->wrong);
 	rd_json_end(out, '}');
 }
 
@@ -337,9 +335,7 @@ static void json_running(struct rd_json *out, const struct rd_buffer *all)
 
 	rd_json_begin(out, "running", '[');
 	rd_each(running, all) {
-		rd_json_begin(out, NULL, '{');
-		rd_json_u64(out, "pid", running->pid);
-		rd_json_string(out, "command", running->command);
+		rd_json_add(out, "{ pid=%u command=%s", running->pid, running->command);
 		if (running->since)
 			rd_json_u64(out, "since", running->since);
 		rd_json_end(out, '}');
@@ -353,10 +349,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "pool_status");
-	rd_json_string(out, "pool", ctl_pool_path(ctl));
-	rd_json_u64(out, "volumes", stats->volumes);
-	rd_json_u64(out, "versions", stats->versions);
-	rd_json_string(out, "newest", status->newest[0] ? status->newest : NULL);
+	rd_json_add(out, "pool=%s volumes=%llu versions=%llu newest=%s",
+		    ctl_pool_path(ctl), stats->volumes, stats->versions,
+		    status->newest[0] ? status->newest : NULL);
 	if (status->newest[0])
 		rd_json_u64(out, "newest_time", status->newest_time);
 	rd_json_u64(out, "bytes_data", stats->data);
@@ -368,12 +363,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 			    status->owner.since, status->owner.epoch);
 	json_result(out, "last_check", &stats->check);
 	json_result(out, "last_scrub", &stats->scrub);
-	if (stats->part.next) {
-		rd_json_begin(out, "scrub_part", '{');
-		rd_json_u64(out, "percent", ctl_scrub_part_percent(&stats->part));
-		rd_json_u64(out, "since", stats->part.since);
-		rd_json_end(out, '}');
-	}
+	if (stats->part.next)
+		rd_json_add(out, "scrub_part={ percent=%u since=%llu }",
+			    ctl_scrub_part_percent(&stats->part), stats->part.since);
 	if (stats->deduped == CTL_UNKNOWN)
 		rd_json_string(out, "last_dedup", NULL);
 	else

@@ -175,13 +175,11 @@ static int write_volume(struct report_volume *volume, const struct rd_buffer *el
 {
 	int r;
 
-	rd_json_begin(volume->out, NULL, '{');
-	rd_json_string(volume->out, "name", name);
-	rd_json_u64(volume->out, "first", first);
+	rd_json_add(volume->out, "{ name=%s first=%u", name, first);
 	write_versions(volume);
 	write_elsewhere(volume, elsewhere, name);
-	rd_json_u64(volume->out, "segments", volume->map.nr_segs);
-	rd_json_u64(volume->out, "parts", volume->map.parts);
+	rd_json_add(volume->out, "segments=%llu parts=%llu",
+		    volume->map.nr_segs, volume->map.parts);
 	r = write_changes(volume);
 	if (!r)
 		r = write_latest(volume);
