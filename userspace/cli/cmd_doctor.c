@@ -135,7 +135,7 @@ static int check_pool(struct ctl *ctl, struct ctl_finding *ret)
 
 /* --- volumes */
 
-static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
+static int check_volumes(struct ctl_finding *ret)
 {
 	char text[CTL_PROBLEM_TEXT];
 	struct rd_buffer all = { 0 };
@@ -144,7 +144,6 @@ static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	struct rd_health health;
 	int r = rd_attachments(&all);
 
-	(void)ctl;
 	rd_each(at, &all) {
 		nr++;
 		rd_health_check(&health, at);
@@ -182,13 +181,12 @@ static int find_hooks(struct rd_hooks *hooks, char off[PATH_MAX])
 	return r;
 }
 
-static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
+static int check_hooks(struct ctl_finding *ret)
 {
 	struct rd_hooks hooks;
 	char off[PATH_MAX];
 	int r = find_hooks(&hooks, off);
 
-	(void)ctl;
 	if (!r && off[0]) {
 		ctl_find_that(ret, CTL_FINDING_NOTE, "'%s' is not executable, and so switched off",
 			      off);
@@ -202,10 +200,10 @@ static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
 
 /* The pool is the last one: a disk or a network that does not answer may keep it for long. */
 const struct ctl_doctor_check ctl_pool_checks[] = {
-	{ .name = "settings", .run = check_settings },
+	{ .name = "settings", .ask = check_settings },
 	{ .name = "volumes", .run = check_volumes },
 	{ .name = "hooks", .run = check_hooks },
-	{ .name = "pool", .run = check_pool },
+	{ .name = "pool", .ask = check_pool },
 	{ }
 };
 
@@ -260,7 +258,8 @@ static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 	int r;
 
 	ctl_keep_messages(&said);
-	r = check->run ? check->run(ctl, &finding) : ctl_find_program(&finding, &check->program);
+	r = check->ask ? check->ask(ctl, &finding) : check->run ? check->run(&finding) :
+		ctl_find_program(&finding, &check->program);
 	ctl_keep_messages(NULL);
 	if (!finding.text[0])
 		ctl_find_that(&finding, state_of_failed(&finding, r), "%s", said.error[0] ?
