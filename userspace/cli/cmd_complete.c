@@ -272,7 +272,7 @@ static void offer_options(const struct line *line)
 	unsigned int i;
 
 	for (i = 0; i < CTL_OPTIONS; i++) {
-		if (i == CTL_OPT_RETRY_LOCK || (command && !ctl_takes(command, i)))
+		if (command && !ctl_takes(command, i))
 			continue;
 		if (!command && i != CTL_OPT_POOL && i != CTL_OPT_HELP && i != CTL_OPT_VERSION)
 			continue;

@@ -23,11 +23,8 @@
 int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
 {
 	u64 seconds = 0;
-	int r;
+	int r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, CTL_LOCK_WAIT_MAX, &seconds);
 
-	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, CTL_LOCK_WAIT_MAX, &seconds);
-	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, CTL_LOCK_WAIT_MAX, &seconds);
 	*ret_ms = seconds * 1000;
 	return r;
 }

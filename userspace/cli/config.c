@@ -269,8 +269,6 @@ static ctl_options options_given(const struct ctl *ctl)
 		given |= CTL_OPTION_BIT(ctl->given[i].option);
 	if (given & ANY_RULE)
 		given |= ANY_RULE;
-	if (given & OPTION(RETRY_LOCK))
-		given |= OPTION(LOCK_WAIT);
 	/* Even an empty one: it was meant to name another pool. */
 	if (getenv("REVDEDUP_POOL"))
 		given |= OPTION(POOL);
