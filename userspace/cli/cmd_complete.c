@@ -123,12 +123,12 @@ static void offer_versions(const struct line *line, const struct ctl_volume *vol
 static void for_volumes(const struct line *line, const char *name,
 			void (*each)(const struct line *line, const struct ctl_volume *volume))
 {
+	const struct ctl_volume *volume;
 	struct rd_buffer all = { 0 };
-	size_t i;
 
 	if (open_pool(line->ctl) && !ctl_volumes(line->ctl, name, &all))
-		for (i = 0; i < all.len / sizeof(struct ctl_volume); i++)
-			each(line, (const struct ctl_volume *)all.data + i);
+		rd_each(volume, &all)
+			each(line, volume);
 	rd_buffer_free(&all);
 }
 
@@ -148,12 +148,12 @@ static void offer_volume_at(const struct line *line, const struct ctl_volume *vo
 static void offer_tags_of(const struct line *line, const struct ctl_volume *volume,
 			  const char *before)
 {
+	const struct ctl_version *version;
 	struct rd_buffer all = { 0 };
-	size_t i;
 
 	if (!ctl_versions(line->ctl, volume, &all))
-		for (i = 0; i < all.len / sizeof(struct ctl_version); i++)
-			offer_tags(line, (const struct ctl_version *)all.data + i, before);
+		rd_each(version, &all)
+			offer_tags(line, version, before);
 	rd_buffer_free(&all);
 }
 
@@ -186,11 +186,9 @@ static void offer_attached(const struct line *line)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
-	size_t nr;
 
 	rd_attachments(&all);
-	at = (const struct rd_attachment *)all.data;
-	for (nr = all.len / sizeof(*at); nr--; at++)
+	rd_each(at, &all)
 		offer(line, at->volume, "attached");
 	rd_buffer_free(&all);
 }
@@ -199,11 +197,9 @@ static void offer_exports(const struct line *line)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_export *export;
-	size_t nr;
 
 	rd_exports(&all);
-	export = (const struct rd_export *)all.data;
-	for (nr = all.len / sizeof(*export); nr--; export++)
+	rd_each(export, &all)
 		if (rd_export_is_asked(export))
 			offer(line, export->name, export->uri);
 	rd_buffer_free(&all);
@@ -213,11 +209,9 @@ static void offer_nbds(const struct line *line)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
-	size_t nr;
 
 	rd_mapped_nbds(&all);
-	mapped = (const struct rd_mapped_nbd *)all.data;
-	for (nr = all.len / sizeof(*mapped); nr--; mapped++)
+	rd_each(mapped, &all)
 		offer(line, mapped->name, "mapped");
 	rd_buffer_free(&all);
 }
@@ -227,15 +221,11 @@ static void offer_mapped(const struct line *line)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
-	char name[RD_DM_NAME_MAX];
-	size_t nr = 0;
+	char name[RD_DM_NAME_MAX], *below;
 
-	if (open_pool(line->ctl) && !rd_lease_list(line->ctl->pool->sql, NULL, &all))
-		nr = all.len / sizeof(*lease);
-	lease = (const struct rd_lease *)all.data;
-	for (; nr--; lease++) {
-		char *below;
-
+	if (!open_pool(line->ctl) || rd_lease_list(line->ctl->pool->sql, NULL, &all))
+		all.len = 0;
+	rd_each(lease, &all) {
 		if (!rd_is_mapped_here(lease->device) || rd_dm_find(lease->device, name))
 			continue;
 		below = strstr(name, ":ro");

@@ -61,13 +61,11 @@ static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 {
 	struct rd_buffer all = { 0 };
 	const struct ctl_volume *volume;
-	size_t i;
 	int r = ctl_volumes(ctl, NULL, &all);
 
-	volume = (const struct ctl_volume *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*volume); i++)
-		if (is_meant(ctl, picks, volume[i].name))
-			r = add(picks, &volume[i], 0);
+	rd_each(volume, &all)
+		if (!r && is_meant(ctl, picks, volume->name))
+			r = add(picks, volume, 0);
 	rd_buffer_free(&all);
 	return r;
 }

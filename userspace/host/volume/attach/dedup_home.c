@@ -48,8 +48,7 @@ static int shed_window(const struct rd_attachment *at, u64 first, u64 nr)
 	int r = find_zeros(at, first, nr, &zeros);
 
 	if (!r && zeros.len)
-		r = rd_marks_shed(at->device, (const struct dmr_range *)zeros.data,
-				  zeros.len / sizeof(struct dmr_range), true);
+		r = rd_marks_shed(at->device, &zeros, true);
 	rd_buffer_free(&zeros);
 	return r;
 }

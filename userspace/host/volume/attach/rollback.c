@@ -83,18 +83,15 @@ static int want_dirty(struct rollback *rb)
 {
 	struct rd_buffer ranges = { 0 };
 	const struct rd_changed_range *range;
-	size_t i, nr;
 	u64 segment;
 	int r;
 
 	if (!rb->options->base)
 		return 0;
 	r = rd_target_dirty(rb->at->device, "current", rb->nr_segs, &ranges);
-	range = (const struct rd_changed_range *)ranges.data;
-	nr = r ? 0 : ranges.len / sizeof(*range);
-	for (i = 0; i < nr; i++)
-		for (segment = 0; segment < range[i].len >> RD_SEG_SHIFT; segment++)
-			want(rb, (range[i].offset >> RD_SEG_SHIFT) + segment);
+	rd_each(range, &ranges)
+		for (segment = 0; !r && segment < range->len >> RD_SEG_SHIFT; segment++)
+			want(rb, (range->offset >> RD_SEG_SHIFT) + segment);
 	rd_buffer_free(&ranges);
 	return r;
 }

@@ -262,15 +262,12 @@ static int add_swap(struct window *window, u64 at)
 static int list_swaps(struct window *window)
 {
 	const struct dmr_range *chunk;
-	size_t nr;
-	u64 at;
+	u64 at, end;
 	int r = choose_chunks(window);
 
 	window->swaps.len = 0;
-	chunk = (const struct dmr_range *)window->chunks.data;
-	for (nr = window->chunks.len / sizeof(*chunk); nr-- && !r; chunk++) {
-		u64 end = chunk->first + chunk->len - window->first;
-
+	rd_each(chunk, &window->chunks) {
+		end = chunk->first + chunk->len - window->first;
 		for (at = chunk->first - window->first; at < end && !r; at++)
 			if (!window->away[at])
 				r = add_swap(window, at);
@@ -286,8 +283,7 @@ static int mark_and_swap(struct window *window)
 	int r = rd_marks_token(&token);
 
 	if (!r)
-		r = rd_marks_set(device, token, (const struct dmr_range *)window->chunks.data,
-				 window->chunks.len / sizeof(struct dmr_range));
+		r = rd_marks_set(device, token, &window->chunks);
 	if (!r)
 		r = rd_failpoint("dedup-marked");
 	if (!r)
@@ -295,8 +291,7 @@ static int mark_and_swap(struct window *window)
 	if (!r)
 		r = list_swaps(window);
 	if (!r && window->swaps.len)
-		r = rd_marks_alias(device, token, (const struct dmr_range *)window->swaps.data,
-				   window->swaps.len / sizeof(struct dmr_range));
+		r = rd_marks_alias(device, token, &window->swaps);
 	return r;
 }
 

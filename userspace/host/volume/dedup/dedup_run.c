@@ -147,8 +147,7 @@ void rd_dedup_add(struct rd_buffer *ranges, u64 first, u64 nr)
 
 int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool zeroed)
 {
-	int r = rd_marks_shed(run->at->device, (const struct dmr_range *)ranges->data,
-			      ranges->len / sizeof(struct dmr_range), zeroed);
+	int r = rd_marks_shed(run->at->device, ranges, zeroed);
 
 	if (r != -EBUSY)
 		return r;

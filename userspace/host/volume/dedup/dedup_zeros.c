@@ -127,11 +127,12 @@ static int alias_chunks(struct zeros *zeros)
 {
 	const char *device = zeros->run->at->device;
 	struct dmr_range window = { .first = zeros->first, .len = zeros->nr };
+	const struct rd_buffer all = { .data = (u8 *)&window, .len = sizeof(window) };
 	u64 token;
 	int r = rd_marks_token(&token);
 
 	if (!r)
-		r = rd_marks_set(device, token, &window, 1);
+		r = rd_marks_set(device, token, &all);
 	if (!r)
 		r = rd_failpoint("dedup-marked");
 	if (!r)
@@ -139,8 +140,7 @@ static int alias_chunks(struct zeros *zeros)
 	if (!r)
 		r = choose_chunks(zeros);
 	if (!r && zeros->chunks.len)
-		r = rd_marks_alias(device, token, (const struct dmr_range *)zeros->chunks.data,
-				   zeros->chunks.len / sizeof(struct dmr_range));
+		r = rd_marks_alias(device, token, &zeros->chunks);
 	return r;
 }
 

@@ -34,19 +34,20 @@ static int print_range(char *text, const struct dmr_range *range, bool places)
 }
 
 /* Send "@head RANGE;RANGE...@tail", in as many messages as it takes. */
-static int send(const char *device, const char *head, const struct dmr_range *ranges, size_t nr,
-		bool places, const char *tail)
+static int send(const char *device, const char *head, const struct rd_buffer *ranges, bool places,
+		const char *tail)
 {
 	RD_FREE char *text = malloc(MESSAGE_MAX + 128);
-	size_t i, len = 0;
-	int r = 0;
+	const struct dmr_range *range;
+	size_t len = 0;
+	int r = text ? 0 : -ENOMEM;
 
-	if (!text)
-		return -ENOMEM;
-	for (i = 0; i < nr && !r; i++) {
+	rd_each(range, ranges) {
+		if (r)
+			break;
 		len += sprintf(text + len, "%s", len ? ";" : head);
-		len += print_range(text + len, &ranges[i], places);
-		if (len < MESSAGE_MAX && i + 1 < nr)
+		len += print_range(text + len, range, places);
+		if (len < MESSAGE_MAX && (u8 *)(range + 1) < ranges->data + ranges->len)
 			continue;
 		sprintf(text + len, "%s", tail);
 		r = rd_dm_try_message(device, text, NULL);
@@ -56,14 +57,14 @@ static int send(const char *device, const char *head, const struct dmr_range *ra
 }
 
 /* The same, again where a suspend or a resume waits: nothing is done twice. */
-static int insist(const char *device, const char *head, const struct dmr_range *ranges, size_t nr,
+static int insist(const char *device, const char *head, const struct rd_buffer *ranges,
 		  bool places)
 {
 	unsigned int tries = 0;
 	int r;
 
 	do
-		r = send(device, head, ranges, nr, places, "");
+		r = send(device, head, ranges, places, "");
 	while (rd_target_again(r, &tries));
 	return r;
 }
@@ -74,12 +75,12 @@ static int complain(int r, const char *device, const char *message)
 	return r && r != -EINTR ? rd_err(r, "'%s' refuses '%s'", device, message) : r;
 }
 
-int rd_marks_set(const char *device, u64 token, const struct dmr_range *ranges, size_t nr)
+int rd_marks_set(const char *device, u64 token, const struct rd_buffer *ranges)
 {
 	char head[40];
 
 	snprintf(head, sizeof(head), "watch %llu ", token);
-	return complain(insist(device, head, ranges, nr, false), device, "watch");
+	return complain(insist(device, head, ranges, false), device, "watch");
 }
 
 int rd_marks_clear(const char *device)
@@ -87,19 +88,19 @@ int rd_marks_clear(const char *device)
 	return rd_dm_message(device, "watch -", NULL);
 }
 
-int rd_marks_alias(const char *device, u64 token, const struct dmr_range *ranges, size_t nr)
+int rd_marks_alias(const char *device, u64 token, const struct rd_buffer *ranges)
 {
 	char head[40];
 	int r;
 
 	snprintf(head, sizeof(head), "alias %llu ", token);
-	r = insist(device, head, ranges, nr, true);
+	r = insist(device, head, ranges, true);
 	return r == -ESTALE ? r : complain(r, device, "alias");
 }
 
-int rd_marks_shed(const char *device, const struct dmr_range *ranges, size_t nr, bool zeroed)
+int rd_marks_shed(const char *device, const struct rd_buffer *ranges, bool zeroed)
 {
-	int r = send(device, "shed ", ranges, nr, false, zeroed ? " zeroed" : "");
+	int r = send(device, "shed ", ranges, false, zeroed ? " zeroed" : "");
 
 	return r == -EINTR || r == -EBUSY ? r : complain(r, device, "shed");
 }
