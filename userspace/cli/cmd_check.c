@@ -30,21 +30,18 @@ static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 
 static void print_text(const struct ctl *ctl, const struct rd_check_report *report)
 {
-	char live[CTL_SIZE_TEXT], allocated[CTL_SIZE_TEXT], packed[CTL_SIZE_TEXT];
-
 	if (report->nr_wrong) {
 		rd_err(0, "pool '%s': the catalog has %llu errors", ctl->pool->path,
 		       report->nr_wrong);
 		rd_hint("nothing was changed; 'revdedupctl scrub' lists the versions that are damaged");
 	} else if (!ctl->quiet) {
 		printf("pool '%s': catalog OK (%llu versions, %s)\n", ctl->pool->path,
-		       report->nr_versions, ctl_size_print(live, report->live_bytes));
+		       report->nr_versions, ctl_size(report->live_bytes));
 	}
 	if (rd_verbosity > 0)
 		printf("counted %llu recipes, with %s of data in %s of the data area, %s of it packs\n",
-		       report->nr_recipes, ctl_size_print(live, report->live_bytes),
-		       ctl_size_print(allocated, report->allocated_bytes),
-		       ctl_size_print(packed, report->packed_bytes));
+		       report->nr_recipes, ctl_size(report->live_bytes),
+		       ctl_size(report->allocated_bytes), ctl_size(report->packed_bytes));
 }
 
 int cmd_check(struct ctl *ctl)

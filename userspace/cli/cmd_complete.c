@@ -69,10 +69,9 @@ static bool open_pool(struct ctl *ctl)
 /* Tabs and line ends of comments would look like the end of a candidate. */
 static void offer_version(const struct line *line, const struct ctl_version *version)
 {
-	char text[CTL_TIME_TEXT + sizeof(version->version.comment) + 2], *at;
-	char time[CTL_TIME_TEXT];
+	char text[sizeof(version->version.comment) + 40], *at;
 
-	snprintf(text, sizeof(text), "%s%s%s", ctl_time_print(time, version->version.time),
+	snprintf(text, sizeof(text), "%s%s%s", ctl_time(version->version.time),
 		 version->version.comment[0] ? "  " : "", version->version.comment);
 	for (at = text; *at; at++)
 		if ((unsigned char)*at < ' ')

@@ -99,9 +99,7 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 
 static void print_line(const char *what, u64 blocks)
 {
-	char size[CTL_SIZE_TEXT];
-
-	printf("%-46s %10s\n", what, ctl_size_print(size, blocks * RD_BLOCK_SIZE));
+	printf("%-46s %10s\n", what, ctl_size(blocks * RD_BLOCK_SIZE));
 }
 
 static void print_dry_run(const struct rd_pass_options *options,
@@ -130,14 +128,12 @@ static void print_dry_run(const struct rd_pass_options *options,
 
 static void print_done(const struct rd_pass_report *report)
 {
-	char size[CTL_SIZE_TEXT];
-
 	printf("old versions gave up %s, in %llu segment%s\n",
-	       ctl_size_print(size, report->given_up * RD_BLOCK_SIZE), report->changed,
+	       ctl_size(report->given_up * RD_BLOCK_SIZE), report->changed,
 	       report->changed == 1 ? "" : "s");
 	if (report->refused)
 		printf("left %s, which other commands have changed meanwhile\n",
-		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
+		       ctl_size(report->refused * RD_BLOCK_SIZE));
 }
 
 static void print_text(const struct rd_pass_options *options, const struct rd_pass_report *report)

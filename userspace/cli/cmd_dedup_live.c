@@ -49,34 +49,27 @@ static void print_dry(const struct rd_attachment *at,
 		      const struct rd_live_dedup_options *options,
 		      const struct rd_live_dedup_report *report)
 {
-	char gain[CTL_SIZE_TEXT], mapped[CTL_SIZE_TEXT];
-
-	ctl_size_print(gain, report->estimate);
-	ctl_size_print(mapped, report->mapped_before);
 	if (options->mode == RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; up to %s would be given back, and read from the pool only\n",
-		       at->volume, mapped, gain);
+		       at->volume, ctl_size(report->mapped_before), ctl_size(report->estimate));
 	if (report->refusal[0])
 		printf("%s: would be refused without --force: %s\n", at->volume, report->refusal);
 	if (options->mode != RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; how much of that is zeros shows when it is read\n",
-		       at->volume, mapped);
+		       at->volume, ctl_size(report->mapped_before));
 }
 
 static void print_gain(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
 {
-	char found[CTL_SIZE_TEXT], before[CTL_SIZE_TEXT], after[CTL_SIZE_TEXT];
-	char in_pool[CTL_SIZE_TEXT];
+	const char *before = ctl_size(report->mapped_before);
+	const char *after = ctl_size(report->mapped_after);
+	const char *found = ctl_size(report->found);
 
-	ctl_size_print(found, report->found);
-	ctl_size_print(before, report->mapped_before);
-	ctl_size_print(after, report->mapped_after);
-	ctl_size_print(in_pool, report->in_pool);
 	if (options->mode == RD_LIVE_DEDUP_POOL)
 		printf("%s: reads %s from the pool only, %s of it since now; takes up %s of its thin pool, was %s\n",
-		       at->volume, in_pool, found, after, before);
+		       at->volume, ctl_size(report->in_pool), found, after, before);
 	else
 		printf("%s: found %s of zeros in whole chunks; takes up %s of its thin pool, was %s\n",
 		       at->volume, found, after, before);
@@ -86,10 +79,8 @@ static void print_cold(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
 {
-	char home[CTL_SIZE_TEXT];
-
 	printf("%s: %s of what was read from the pool came home since the last run; blocks that were written within %llu versions are left, not %u\n",
-	       at->volume, ctl_size_print(home, report->came_home), report->cold, options->cold);
+	       at->volume, ctl_size(report->came_home), report->cold, options->cold);
 }
 
 static void print_text(const struct rd_attachment *at,
@@ -126,11 +117,10 @@ static void print_report(struct ctl *ctl, const struct rd_attachment *at,
 static int confirm(void *ctx, const struct rd_attachment *at, u64 bytes)
 {
 	struct ctl *ctl = ctx;
-	char size[CTL_SIZE_TEXT];
 
 	ctl_progress_clear(&ctl->progress);
 	return ctl_ask(ctl, "%s will read %s from '%s' and nowhere else. That pool is no backup of it any more",
-		       at->volume, ctl_size_print(size, bytes), ctl->pool->path);
+		       at->volume, ctl_size(bytes), ctl->pool->path);
 }
 
 /* Open the pool that blocks of it lie in, or the one that the user has named. */
@@ -186,14 +176,12 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
 			 const struct rd_live_dedup_undo_report *report)
 {
-	char size[CTL_SIZE_TEXT];
-
 	if (ctl->json)
 		ctl_json(ctl, "dedup", "volume=%s undo=%d bytes_copied=%llu", at->volume,
 			 true, report->bytes);
 	else if (!ctl->quiet)
 		printf("%s: copied %s back; all of it is on the volume\n", at->volume,
-		       ctl_size_print(size, report->bytes));
+		       ctl_size(report->bytes));
 }
 
 static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,

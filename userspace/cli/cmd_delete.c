@@ -68,13 +68,12 @@ static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
 /* With --verbose: what this version alone gave up; the queue is not given back yet. */
 static int tell_given_up(struct ctl *ctl, const struct ctl_version *version, u64 before)
 {
-	char text[CTL_SIZE_TEXT];
 	u64 after;
 	int r = rd_blocks_owned(ctl->pool->sql, &after);
 
 	if (!r && !ctl->json)
 		printf("%s gave up %s\n", version->name,
-		       ctl_size_print(text, before > after ? (before - after) * RD_BLOCK_SIZE : 0));
+		       ctl_size(before > after ? (before - after) * RD_BLOCK_SIZE : 0));
 	return r;
 }
 
@@ -182,8 +181,6 @@ static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 
 static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
 {
-	char text[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json_begin(ctl, "freed");
 		rd_json_u64(&ctl->out, "bytes", freed);
@@ -191,7 +188,7 @@ static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
 			rd_json_bool(&ctl->out, "dry_run", true);
 		ctl_json_end(ctl);
 	} else if (dry || !ctl->quiet) {
-		printf("%s %s\n", dry ? "would free" : "freed", ctl_size_print(text, freed));
+		printf("%s %s\n", dry ? "would free" : "freed", ctl_size(freed));
 	}
 }
 

@@ -75,8 +75,6 @@ static int check_options(struct files *files)
 
 static void print_system(struct ctl *ctl, const struct rd_guest_record *system)
 {
-	char size[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json(ctl, "file_system", "device=%s file_system=%s label=%s size=%llu",
 			 system->text[0], system->text[1], system->text[2], system->size);
@@ -86,7 +84,7 @@ static void print_system(struct ctl *ctl, const struct rd_guest_record *system)
 	putchar(' ');
 	ctl_print_name(system->text[1][0] ? system->text[1] : "unknown");
 	if (system->size)
-		printf(" %s", ctl_size_print(size, system->size));
+		printf(" %s", ctl_size(system->size));
 	if (system->text[2][0]) {
 		putchar(' ');
 		ctl_print_name(system->text[2]);

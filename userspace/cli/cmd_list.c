@@ -70,17 +70,16 @@ static const char *or_dash(const char *text)
 static void print_row(const struct table *table, const struct ctl_described *row, size_t i)
 {
 	const struct rd_version *version = &row->v.version;
-	char time[CTL_TIME_TEXT], text[CTL_SIZE_TEXT], state[CTL_STATE_TEXT];
+	char state[CTL_STATE_TEXT];
 
-	printf("%-*s  %-19s", table->name, row->v.name, ctl_time_print(time, version->time));
-	printf("  %10s", ctl_size_print(text, version->size));
-	printf("  %10s", ctl_size_print(text, version->blocks_changed * RD_BLOCK_SIZE));
+	printf("%-*s  %-19s", table->name, row->v.name, ctl_time(version->time));
+	printf("  %10s", ctl_size(version->size));
+	printf("  %10s", ctl_size(version->blocks_changed * RD_BLOCK_SIZE));
 	if (rd_verbosity > 0) {
-		printf("  %10s", ctl_size_print(text, version->bytes_read));
-		printf("  %10s", ctl_size_print(text, version->bytes_stored));
+		printf("  %10s", ctl_size(version->bytes_read));
+		printf("  %10s", ctl_size(version->bytes_stored));
 	}
-	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" :
-	       ctl_size_print(text, row->unique));
+	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" : ctl_size(row->unique));
 	if (table->map) {
 		fputs("  ", stdout);
 		ctl_bar_map(table->maps[i].text, table->map);
@@ -125,7 +124,6 @@ static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
 {
 	u64 size = partial->version.size;
 	u64 there = rd_min((u64)partial->version.cursor << RD_SEG_SHIFT, size);
-	char text[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json(ctl, "arriving", "version=%s volume=%s size=%llu arrived=%llu",
@@ -133,7 +131,7 @@ static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
 		return;
 	}
 	printf("%s is arriving: %.0f %% of %s is there, and 'receive' or 'send' goes on\n",
-	       partial->name, size ? 100.0 * there / size : 0, ctl_size_print(text, size));
+	       partial->name, size ? 100.0 * there / size : 0, ctl_size(size));
 }
 
 static int add_partial(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *to)

@@ -143,14 +143,13 @@ static void print_text(struct prune *prune, const struct ctl_version *version,
 		       const struct ctl_keep_item *item)
 {
 	const char *comma = "  ";
-	char time[CTL_TIME_TEXT];
 	unsigned int i;
 
 	/* Deleted versions are printed when they are deleted. */
 	if (!prune->dry && rd_verbosity < 1)
 		return;
 	printf("%-12s  %-20s  %s", item->reasons ? "keep" : prune->dry ? "would delete" : "delete",
-	       version->name, ctl_time_print(time, version->version.time));
+	       version->name, ctl_time(version->version.time));
 	for (i = 0; i < CTL_KEEP_RULES; i++) {
 		if (!(item->reasons >> i & 1))
 			continue;

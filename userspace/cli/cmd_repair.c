@@ -80,11 +80,9 @@ static void print_json(struct ctl *ctl, const struct rd_damage_report *report)
 static void print_text(const struct ctl *ctl, const struct rd_damage_report *report)
 {
 	const char *would = ctl_has(ctl, CTL_OPT_DRY_RUN) ? "would be " : "";
-	char read[CTL_SIZE_TEXT];
 
-	printf("read %s: %llu blocks damaged, %llu %shealed\n",
-	       ctl_size_print(read, report->bytes_read), report->blocks_bad,
-	       report->blocks_healed, would);
+	printf("read %s: %llu blocks damaged, %llu %shealed\n", ctl_size(report->bytes_read),
+	       report->blocks_bad, report->blocks_healed, would);
 	if (report->fps_bad)
 		printf("%llu fingerprints damaged, %llu %smade again\n", report->fps_bad,
 		       report->fps_healed, would);

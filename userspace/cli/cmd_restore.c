@@ -171,7 +171,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 /* Print "vg-vm1, 8.0 MiB, holds ext4" into @text, and return it. */
 static const char *describe(char *text, size_t size, const struct target *target)
 {
-	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
+	char name[RD_DM_NAME_MAX] = "";
 	struct rd_content content;
 	const char *holds = "";
 	struct stat st;
@@ -182,7 +182,7 @@ static const char *describe(char *text, size_t size, const struct target *target
 			holds = rd_content_text(&content);
 	}
 	snprintf(text, size, "%s%s%s%s%s", name, name[0] ? ", " : "",
-		 ctl_size_print(number, target->size), holds[0] ? ", holds " : "", holds);
+		 ctl_size(target->size), holds[0] ? ", holds " : "", holds);
 	return text;
 }
 
@@ -295,15 +295,14 @@ static void tell_copied(const struct ctl_version *version, const struct rd_resto
 static int tell(struct ctl *ctl, const struct target *target,
 		const struct ctl_version *version, const struct rd_restore_report *report)
 {
-	char wrote[CTL_SIZE_TEXT], size[CTL_SIZE_TEXT], except[CTL_EXCEPT_TEXT];
+	char except[CTL_EXCEPT_TEXT];
 
 	if (ctl->json)
 		print_json(ctl, target, version, report);
 	else if (!ctl->quiet)
 		printf("restored %s to '%s'%s: wrote %s of %s\n", version->name, target->path,
-		       ctl_bad_print(except, report),
-		       ctl_size_print(wrote, report->bytes_written),
-		       ctl_size_print(size, version->version.size));
+		       ctl_bad_print(except, report), ctl_size(report->bytes_written),
+		       ctl_size(version->version.size));
 	tell_copied(version, report);
 	if (!report->bad.len)
 		return 0;

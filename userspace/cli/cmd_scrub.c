@@ -279,12 +279,10 @@ static void print_so_far(const struct scrub *scrub)
 
 static void tell_text(const struct scrub *scrub)
 {
-	char read[CTL_SIZE_TEXT];
-
 	printf("scrub %s: ", is_damaged(scrub) ? "found damage" : "OK");
 	if (!scrub->in_parts)
 		printf("%llu version%s, ", scrub->nr_versions, scrub->nr_versions == 1 ? "" : "s");
-	printf("%s read, ", ctl_size_print(read, scrub->bytes_read));
+	printf("%s read, ", ctl_size(scrub->bytes_read));
 	if (scrub->in_parts)
 		print_so_far(scrub);
 	if (scrub->nr_damaged)

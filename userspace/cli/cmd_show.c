@@ -108,16 +108,15 @@ static void show_text(const struct ctl_described *described, const struct counts
 		      const char *definition)
 {
 	const struct rd_version *version = &described->v.version;
-	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
+	char tracker[RD_UUID_TEXT];
 
 	printf("version:        %s\n", described->v.name);
 	printf("uid:            %016llx\n", (u64)version->uid);
-	printf("time:           %s%s\n", ctl_time_print(time, version->time),
+	printf("time:           %s%s\n", ctl_time(version->time),
 	       described->clock_went_back ?
 		       ", earlier than the version before it: the clock was set back" :
 	       "");
-	printf("size:           %llu bytes (%s)\n", version->size,
-	       ctl_size_print(size, version->size));
+	printf("size:           %llu bytes (%s)\n", version->size, ctl_size(version->size));
 	printf("state:          %s\n", version->state == RD_VERSION_NEW ? "unfinished" : "done");
 	printf("in use:         %s\n", described->in_use ? "yes: a device reads it" : "no");
 	printf("protected:      %s\n", version->is_protected ? "yes" : "no");
@@ -127,18 +126,17 @@ static void show_text(const struct ctl_described *described, const struct counts
 		       definition);
 	if (described->boot.time)
 		printf("boot:           %s, %s: %s\n", described->boot.passed ? "yes" : "no",
-		       ctl_time_print(time, described->boot.time), described->boot.why);
+		       ctl_time(described->boot.time), described->boot.why);
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
 	if (described->unique != CTL_UNKNOWN)
 		printf("\nunique:         %llu (%s), which deleting this version frees",
-		       described->unique, ctl_size_print(size, described->unique));
+		       described->unique, ctl_size(described->unique));
 	printf("\nsegments read:  %llu\n", version->dirty);
-	printf("bytes read:     %llu (%s)\n", version->bytes_read,
-	       ctl_size_print(size, version->bytes_read));
+	printf("bytes read:     %llu (%s)\n", version->bytes_read, ctl_size(version->bytes_read));
 	printf("blocks changed: %llu\n", version->blocks_changed);
 	printf("bytes stored:   %llu (%s), written when it was taken\n", version->bytes_stored,
-	       ctl_size_print(size, version->bytes_stored));
+	       ctl_size(version->bytes_stored));
 	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
 	       counts->segments, counts->zero, counts->whole,
 	       counts->segments - counts->zero - counts->whole);

@@ -110,7 +110,6 @@ static void print_text(struct ctl *ctl, const char *name,
 {
 	const struct rd_version *version = &report->version;
 	const char *reason = reason_of(ctl, report);
-	char read[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
 	u64 ms = (report->usec_copy + report->usec_reverse + report->usec_free) / 1000;
 
 	if (ctl->quiet)
@@ -120,9 +119,8 @@ static void print_text(struct ctl *ctl, const char *name,
 	else
 		printf("%s: %llu changed segments, ", name, version->dirty);
 	printf("read %s, changed %s, wrote %s to the pool in %llu.%llu s\n",
-	       ctl_size_print(read, version->bytes_read),
-	       ctl_size_print(changed, version->blocks_changed * RD_BLOCK_SIZE),
-	       ctl_size_print(stored, version->bytes_stored), ms / 1000, ms / 100 % 10);
+	       ctl_size(version->bytes_read), ctl_size(version->blocks_changed * RD_BLOCK_SIZE),
+	       ctl_size(version->bytes_stored), ms / 1000, ms / 100 % 10);
 	if (pause_us)
 		printf("writes to the volume paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);

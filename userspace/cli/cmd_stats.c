@@ -45,7 +45,6 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 static void print_volumes(const struct rd_buffer *volumes)
 {
 	const struct ctl_volume_stats *volume;
-	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
 	int width = 20;
 	u64 most = 0;
 	unsigned int room;
@@ -59,10 +58,9 @@ static void print_volumes(const struct rd_buffer *volumes)
 	       rd_verbosity > 0 ? "  LATEST TIME" : "");
 	rd_each(volume, volumes) {
 		printf("%-*s  %8llu  %10s  %10s", width, volume->name, volume->row.versions,
-		       ctl_size_print(a, volume->row.logical),
-		       ctl_size_print(b, volume->row.latest_size));
+		       ctl_size(volume->row.logical), ctl_size(volume->row.latest_size));
 		if (rd_verbosity > 0)
-			printf("  %s", ctl_time_print(time, volume->row.time));
+			printf("  %s", ctl_time(volume->row.time));
 		if (room) {
 			fputs("  ", stdout);
 			ctl_bar_share(volume->row.logical, most, room);
@@ -75,40 +73,35 @@ static void print_volumes(const struct rd_buffer *volumes)
 /* Packs, and what becomes one; nothing where there is no compression at all. */
 static void print_packed(const struct ctl_pool_stats *stats)
 {
-	char packed[CTL_SIZE_TEXT], dead[CTL_SIZE_TEXT], new[CTL_COMPRESSION_TEXT];
+	char new[CTL_COMPRESSION_TEXT];
 
 	if (!stats->packed && stats->compression.codec == DMR_CODEC_RAW)
 		return;
-	printf("packed:   %s, %s of it dead; new content: %s\n",
-	       ctl_size_print(packed, stats->packed), ctl_size_print(dead, stats->dead),
-	       ctl_compression_print(new, stats->compression));
+	printf("packed:   %s, %s of it dead; new content: %s\n", ctl_size(stats->packed),
+	       ctl_size(stats->dead), ctl_compression_print(new, stats->compression));
 }
 
 static void print_index(const struct ctl_pool_stats *stats)
 {
-	char all[CTL_SIZE_TEXT], catalog[CTL_SIZE_TEXT], fps[CTL_SIZE_TEXT];
-	char journal[CTL_SIZE_TEXT];
-
-	printf("index:    %s", ctl_size_print(all, stats->catalog + stats->fps + stats->journal));
+	printf("index:    %s", ctl_size(stats->catalog + stats->fps + stats->journal));
 	if (rd_verbosity > 0)
-		printf(" (catalog %s, fingerprints %s, journal %s)",
-		       ctl_size_print(catalog, stats->catalog), ctl_size_print(fps, stats->fps),
-		       ctl_size_print(journal, stats->journal));
+		printf(" (catalog %s, fingerprints %s, journal %s)", ctl_size(stats->catalog),
+		       ctl_size(stats->fps), ctl_size(stats->journal));
 	putchar('\n');
 }
 
 static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffer *volumes)
 {
-	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT];
+	char free[CTL_FREE_TEXT];
 
 	if (stats->volumes)
 		print_volumes(volumes);
-	printf("logical:  %s\n", ctl_size_print(text, stats->logical));
+	printf("logical:  %s\n", ctl_size(stats->logical));
 	if (stats->held)
 		printf("in use:   %llu deleted version%s still read (%s)\n", stats->held,
-		       stats->held == 1 ? "" : "s", ctl_size_print(text, stats->held_logical));
-	printf("unique:   %s\n", ctl_size_print(text, stats->unique));
-	printf("stored:   %s", ctl_size_print(text, stats->data));
+		       stats->held == 1 ? "" : "s", ctl_size(stats->held_logical));
+	printf("unique:   %s\n", ctl_size(stats->unique));
+	printf("stored:   %s", ctl_size(stats->data));
 	if (stats->data)
 		printf(" (ratio %.1f:1)", (double)stats->logical / stats->data);
 	putchar('\n');
@@ -118,8 +111,7 @@ static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffe
 		       ctl_dedup_name(stats->rule));
 	print_index(stats);
 	if (stats->copies != CTL_UNKNOWN)
-		printf("copies:   %s, %s\n", ctl_size_print(text, stats->copies),
-		       ctl_copies_place(stats));
+		printf("copies:   %s, %s\n", ctl_size(stats->copies), ctl_copies_place(stats));
 	if (stats->fresh)
 		printf("fresh:    %llu of %llu segments, which the next pass compares with all\n",
 		       stats->fresh, stats->recipes);

@@ -72,7 +72,7 @@ static void print_places(const struct rd_health *health)
 static void print_text(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
-	char dirty[CTL_SIZE_TEXT], version[24] = "-", note[CTL_NOTE_TEXT];
+	char version[24] = "-", note[CTL_NOTE_TEXT];
 	char problem[CTL_PROBLEM_TEXT];
 	const char *more = ctl_problem_print(problem, health);
 
@@ -84,7 +84,7 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 		snprintf(version, sizeof(version), "%llu", target->version);
 	printf("%-24s %-8s %8s %10s  %s\n", health->at->volume, ctl_stack_name(health->stack),
 	       version, health->stack == RD_STACK_UP ?
-			ctl_size_print(dirty, target->nr_dirty << RD_SEG_SHIFT) : "-",
+			ctl_size(target->nr_dirty << RD_SEG_SHIFT) : "-",
 	       more ? more : "");
 	if (rd_verbosity > 0)
 		print_places(health);

@@ -293,12 +293,11 @@ static void print_json(struct test *test, const char *log, const char *screen)
 static void print_text(struct test *test, const char *log, const char *screen)
 {
 	const struct rd_boot_report *report = &test->report;
-	char took[CTL_TIME_TEXT];
 
 	if (report->passed) {
 		if (!test->ctl->quiet)
 			printf("%s boots: %s (%s)\n", test->version.name, report->why,
-			       ctl_duration_print(took, report->us / 1000000));
+			       ctl_duration(report->us / 1000000));
 		return;
 	}
 	rd_err(0, "%s does not boot: %s", test->version.name, report->why);

@@ -256,7 +256,6 @@ const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_re
 {
 	size_t nr = report->bad.len / sizeof(struct rd_bad_range);
 	const struct rd_bad_range *range;
-	char size[CTL_SIZE_TEXT];
 	u64 bytes = 0;
 
 	rd_each(range, &report->bad)
@@ -264,6 +263,6 @@ const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_re
 	text[0] = '\0';
 	if (nr)
 		snprintf(text, CTL_EXCEPT_TEXT, ", except %zu damaged range%s (%s)", nr,
-			 nr == 1 ? "" : "s", ctl_size_print(size, bytes));
+			 nr == 1 ? "" : "s", ctl_size(bytes));
 	return text;
 }

@@ -128,7 +128,6 @@ static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
 static void print(struct ctl *ctl, const struct ctl_copies *copies)
 {
 	const struct rd_copy_report *report = &copies->report;
-	char all[CTL_SIZE_TEXT], copied[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "copies");
@@ -140,8 +139,8 @@ static void print(struct ctl *ctl, const struct ctl_copies *copies)
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
 		printf("copies: %s, %s of it copied now\n",
-		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
-		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
+		       ctl_size(report->blocks * RD_BLOCK_SIZE),
+		       ctl_size(report->copied * RD_BLOCK_SIZE));
 	}
 	if (report->damaged)
 		rd_err(0, "%llu block%s not copied, because of damage", report->damaged,

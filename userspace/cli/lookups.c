@@ -158,8 +158,6 @@ static void print_row(const char *name, const struct sum *sum)
 /* Say what the numbers are shares of: it is not all that a snapshot reads. */
 static void print_legend(const struct sum *total)
 {
-	char since[CTL_TIME_TEXT];
-
 	putchar('\n');
 	printf("These are blocks of segments that the pool did not have, in %llu inline snapshot%s since\n"
 	       "%s, but for zeros. SAME: not looked up, the version before has them at\n"
@@ -167,7 +165,7 @@ static void print_legend(const struct sum *total)
 	       "found beside these or not at all: NEITHER is less than ASKED by that.\n"
 	       "AVOIDED is 1 - (BOTH + FP READS) / ASKED. FALSE is the share of blocks that the index\n"
 	       "does not have for which it was read.\n", total->snapshots,
-	       total->snapshots == 1 ? "" : "s", ctl_time_print(since, total->since),
+	       total->snapshots == 1 ? "" : "s", ctl_time(total->since),
 	       RD_INDEX_SAMPLE);
 }
 

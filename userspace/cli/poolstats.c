@@ -255,21 +255,20 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 
 const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats)
 {
-	char free[CTL_SIZE_TEXT], other[CTL_SIZE_TEXT];
+	const char *free = ctl_size(stats->free);
 
-	ctl_size_print(free, stats->free);
 	if (stats->in_rados)
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit, if the cluster has room",
 			 free);
 	else if (stats->avail == CTL_UNKNOWN)
 		snprintf(text, CTL_FREE_TEXT, "%s of %s on the device", free,
-			 ctl_size_print(other, stats->size));
+			 ctl_size(stats->size));
 	else if (stats->avail < stats->limit)
 		snprintf(text, CTL_FREE_TEXT, "%s on the file system (pool limit: %s more)", free,
-			 ctl_size_print(other, stats->limit));
+			 ctl_size(stats->limit));
 	else
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit (%s on the file system)",
-			 free, ctl_size_print(other, stats->avail));
+			 free, ctl_size(stats->avail));
 	return text;
 }
 

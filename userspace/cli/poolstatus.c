@@ -186,13 +186,11 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 
 static void print_result(const char *what, const char *good, const struct ctl_last_scrub *last)
 {
-	char time[CTL_TIME_TEXT];
-
 	if (last->time == CTL_UNKNOWN) {
 		printf("  last %s:  never\n", what);
 		return;
 	}
-	printf("  last %s:  %s, ", what, ctl_time_print(time, last->time));
+	printf("  last %s:  %s, ", what, ctl_time(last->time));
 	if (!last->versions && !last->fingerprints && !last->wrong) {
 		puts(good);
 		return;
@@ -203,11 +201,9 @@ static void print_result(const char *what, const char *good, const struct ctl_la
 
 static void print_boots(const struct status *status)
 {
-	char time[CTL_TIME_TEXT];
-
 	if (!status->boots)
 		return;
-	printf("  last boot:   %s, ", ctl_time_print(time, status->boot_time));
+	printf("  last boot:   %s, ", ctl_time(status->boot_time));
 	if (!status->boots_failed)
 		printf("%llu volume%s boot%s\n", status->boots, status->boots == 1 ? "" : "s",
 		       status->boots == 1 ? "s" : "");
@@ -222,12 +218,11 @@ static void print_elsewhere(const struct ctl *ctl)
 {
 	struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
-	char time[CTL_TIME_TEXT];
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
 	rd_each(one, &all)
 		printf("  elsewhere:   %s@%lld of %s, in %s\n", one->volume, one->number,
-		       ctl_time_print(time, one->time), one->to);
+		       ctl_time(one->time), one->to);
 	rd_buffer_free(&all);
 }
 
@@ -246,12 +241,11 @@ static void print_readers(const struct rd_buffer *readers)
 static void print_running(const struct rd_buffer *all)
 {
 	const struct running *running;
-	char time[CTL_TIME_TEXT];
 
 	rd_each(running, all) {
 		printf("  running:     %s (pid %d", running->command, running->pid);
 		if (running->since)
-			printf(", since %s", ctl_time_print(time, running->since));
+			printf(", since %s", ctl_time(running->since));
 		puts(")");
 	}
 }
@@ -259,30 +253,27 @@ static void print_running(const struct rd_buffer *all)
 static void print_text(const struct ctl *ctl, const struct status *status)
 {
 	const struct ctl_pool_stats *stats = &status->stats;
-	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT], time[CTL_TIME_TEXT];
+	char free[CTL_FREE_TEXT];
 
 	printf("pool '%s'\n", ctl_pool_path(ctl));
 	printf("  versions:    %llu of %llu volume%s\n", stats->versions, stats->volumes,
 	       stats->volumes == 1 ? "" : "s");
 	if (status->newest[0])
-		printf("  newest:      %s, %s\n", status->newest,
-		       ctl_time_print(time, status->newest_time));
-	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
+		printf("  newest:      %s, %s\n", status->newest, ctl_time(status->newest_time));
+	printf("  stored:      %s\n", ctl_size(stats->data));
 	if (stats->copies != CTL_UNKNOWN)
-		printf("  copies:      %s, %s\n", ctl_size_print(text, stats->copies),
-		       ctl_copies_place(stats));
+		printf("  copies:      %s, %s\n", ctl_size(stats->copies), ctl_copies_place(stats));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	if (status->owner.host[0])
 		printf("  owner:       %s, since %s\n", status->owner.host,
-		       ctl_time_print(time, status->owner.since));
+		       ctl_time(status->owner.since));
 	print_result("check", "catalog OK", &stats->check);
 	print_result("scrub", "no damage", &stats->scrub);
 	if (stats->part.next)
 		printf("  next scrub:  goes on at %u %%, begun %s\n",
-		       ctl_scrub_part_percent(&stats->part),
-		       ctl_time_print(time, stats->part.since));
+		       ctl_scrub_part_percent(&stats->part), ctl_time(stats->part.since));
 	printf("  last dedup:  %s\n", stats->deduped == CTL_UNKNOWN ? "never" :
-	       ctl_time_print(time, stats->deduped));
+	       ctl_time(stats->deduped));
 	print_boots(status);
 	print_elsewhere(ctl);
 	print_readers(&status->in_use);

@@ -137,11 +137,11 @@ static void write_unique(struct report_volume *volume)
 
 static void write_versions(struct report_volume *volume)
 {
-	char text[CTL_TIME_TEXT], state[CTL_STATE_TEXT];
+	char state[CTL_STATE_TEXT];
 
 	COLUMN(volume, "number", "%lld", version->number);
 	COLUMN(volume, "time", "%lld", version->time);
-	COLUMN(volume, "local", "%s", ctl_time_print(text, version->time));
+	COLUMN(volume, "local", "%s", ctl_time(version->time));
 	COLUMN(volume, "size", "%llu", version->size);
 	COLUMN(volume, "bytes_changed", "%llu", version->blocks_changed * RD_BLOCK_SIZE);
 	COLUMN(volume, "bytes_stored", "%llu", version->bytes_stored);
