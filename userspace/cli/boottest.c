@@ -192,7 +192,7 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
 	DIR *dir = open_directory(ctl);
-	struct rd_buffer there = { 0 };
+	RD_BUFFER struct rd_buffer there = { 0 };
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;
@@ -204,6 +204,5 @@ void ctl_boot_tests_clear(struct ctl *ctl)
 			if (parse_name(entry->d_name, &uid, &suffix) &&
 			    !ctl_boot_test_find(&there, uid))
 				unlinkat(dirfd(dir), entry->d_name, 0);
-	rd_buffer_free(&there);
 	closedir(dir);
 }

@@ -82,7 +82,7 @@ static void offer_version(const struct line *line, const struct ctl_version *ver
 static void offer_tags(const struct line *line, const struct ctl_version *version,
 		       const char *before)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	char word[2 * CTL_NAME_MAX + 2];
 	const char *tag;
 	size_t at;
@@ -94,13 +94,12 @@ static void offer_tags(const struct line *line, const struct ctl_version *versio
 		snprintf(word, sizeof(word), "%s%s", before, tag);
 		offer(line, word, version->name);
 	}
-	rd_buffer_free(&tags);
 }
 
 /* The versions of @volume: newest first, and by their tags. */
 static void offer_versions(const struct line *line, const struct ctl_volume *volume)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_version *versions;
 	char word[CTL_NAME_MAX + 16];
 	size_t nr;
@@ -115,7 +114,6 @@ static void offer_versions(const struct line *line, const struct ctl_volume *vol
 			offer_tags(line, &versions[nr], word);
 		}
 	}
-	rd_buffer_free(&all);
 }
 
 /* Call @each for the volume @name, or for all. */
@@ -123,12 +121,11 @@ static void for_volumes(const struct line *line, const char *name,
 			void (*each)(const struct line *line, const struct ctl_volume *volume))
 {
 	const struct ctl_volume *volume;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 
 	if (open_pool(line->ctl) && !ctl_volumes(line->ctl, name, &all))
 		rd_each(volume, &all)
 			each(line, volume);
-	rd_buffer_free(&all);
 }
 
 static void offer_volume(const struct line *line, const struct ctl_volume *volume)
@@ -148,12 +145,11 @@ static void offer_tags_of(const struct line *line, const struct ctl_volume *volu
 			  const char *before)
 {
 	const struct ctl_version *version;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 
 	if (!ctl_versions(line->ctl, volume, &all))
 		rd_each(version, &all)
 			offer_tags(line, version, before);
-	rd_buffer_free(&all);
 }
 
 static void offer_plain_tags(const struct line *line, const struct ctl_volume *volume)
@@ -183,36 +179,33 @@ static void with_first_volume(const struct line *line,
 
 static void offer_attached(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 
 	rd_attachments(&all);
 	rd_each(at, &all)
 		offer(line, at->volume, "attached");
-	rd_buffer_free(&all);
 }
 
 static void offer_exports(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 
 	rd_exports(&all);
 	rd_each(export, &all)
 		if (rd_export_is_asked(export))
 			offer(line, export->name, export->uri);
-	rd_buffer_free(&all);
 }
 
 static void offer_nbds(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
 
 	rd_mapped_nbds(&all);
 	rd_each(mapped, &all)
 		offer(line, mapped->name, "mapped");
-	rd_buffer_free(&all);
 }
 
 /* A device that can be written to reads the pool through one below it, "NAME:ro". */

@@ -320,7 +320,7 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 int ctl_dedup_live(struct ctl *ctl)
 {
 	struct rd_live_dedup_options options;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	unsigned int failed = 0;
 	int r = read_options(ctl, &options);
 
@@ -330,6 +330,5 @@ int ctl_dedup_live(struct ctl *ctl)
 		rd_warn("no volume is attached on this host");
 	if (!r)
 		r = dedup_each(ctl, &options, &all, failed);
-	rd_buffer_free(&all);
 	return r;
 }

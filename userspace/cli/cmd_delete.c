@@ -166,7 +166,7 @@ static void json_one(struct ctl *ctl, const struct ctl_version *version,
 
 static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	int r = 0;
 
 	if (version->version.state == RD_VERSION_HELD)
@@ -175,7 +175,6 @@ static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 		json_one(ctl, version, &leases);
 	else if (!r)
 		print_one(ctl, version, &leases);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -348,7 +347,7 @@ static int delete(struct ctl *ctl, struct rd_buffer *found)
 
 int cmd_delete(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int i, r = 0;
 
@@ -356,6 +355,5 @@ int cmd_delete(struct ctl *ctl)
 		r = ctl_versions_operand(ctl, i, false, &name);
 	if (!r)
 		r = delete(ctl, &versions);
-	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

@@ -54,14 +54,13 @@ int ctl_mend_by_package(struct ctl_finding *ret, const char *deb, const char *rp
 
 int ctl_ask_program(char *const *argv, char *ret, size_t size)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r = rd_run_quietly(argv, &text);
 	size_t len = text.len ? strcspn((char *)text.data, "\n") : 0;
 
 	while (len && text.data[len - 1] == ' ')
 		len--;
 	snprintf(ret, size, "%.*s", (int)len, len ? (char *)text.data : "");
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -98,16 +97,14 @@ static int check_life(const struct rd_pool *pool)
 
 static int look_into_pool(struct ctl *ctl, struct ctl_pool_stats *ret)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = ctl_open(ctl, RD_POOL_READ);
 
 	if (!r)
 		r = check_life(ctl->pool);
 	if (!r)
 		r = ctl_pool_stats(ctl, ret, &volumes);
-	r = ctl_close(ctl, r);
-	rd_buffer_free(&volumes);
-	return r;
+	return ctl_close(ctl, r);
 }
 
 static int check_pool(struct ctl *ctl, struct ctl_finding *ret)

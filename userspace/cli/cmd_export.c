@@ -213,14 +213,13 @@ static void print_one(struct ctl *ctl, const struct rd_export *export)
 
 int ctl_print_exports(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 	int r = rd_exports(&all);
 
 	rd_each(export, &all)
 		if (!r && rd_export_is_asked(export))
 			print_one(ctl, export);
-	rd_buffer_free(&all);
 	return r;
 }
 

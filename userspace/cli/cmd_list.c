@@ -177,7 +177,7 @@ static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct lis
 {
 	const struct ctl_described *list = (const struct ctl_described *)listed->described.data;
 	size_t i, nr = listed->described.len / sizeof(*list) - begin;
-	struct rd_buffer texts = { 0 };
+	RD_BUFFER struct rd_buffer texts = { 0 };
 	struct map_text map_text;
 	struct ctl_map map;
 	int r;
@@ -191,14 +191,13 @@ static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct lis
 			 ctl_map_text(&map, &texts, i));
 		rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
 	}
-	rd_buffer_free(&texts);
 	return r ? r : listed->maps.failed ? -ENOMEM : 0;
 }
 
 /* @name: NULL: of all volumes. */
 static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r = ctl_volumes(ctl, name, &volumes);
 	size_t begin;
@@ -213,13 +212,12 @@ static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
 		if (!r)
 			r = add_partial(ctl, volume, &listed->partials);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 
 static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct listed *listed)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	int r = ctl_find_each(ctl, name, &versions);
 
@@ -231,7 +229,6 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 		if (!r)
 			rd_buffer_put(&listed->described, &described, sizeof(described));
 	}
-	rd_buffer_free(&versions);
 	return !r && listed->described.failed ? -ENOMEM : r;
 }
 

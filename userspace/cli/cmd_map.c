@@ -213,7 +213,7 @@ static void print_nbd(struct ctl *ctl, const struct rd_mapped_nbd *mapped)
 
 int ctl_print_nbds(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
 	/* Others do not see root's exports, and cannot tell whether these live. */
 	int r = geteuid() ? 0 : rd_mapped_nbds(&all);
@@ -221,7 +221,6 @@ int ctl_print_nbds(struct ctl *ctl)
 	rd_each(mapped, &all)
 		if (!r)
 			print_nbd(ctl, mapped);
-	rd_buffer_free(&all);
 	return r;
 }
 
@@ -289,7 +288,7 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 /* Is @device that of an attached volume, whose devices may be missing now? */
 static int is_attached(const char *device)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	char uuid[RD_DM_NAME_MAX];
 	int r;
@@ -302,7 +301,6 @@ static int is_attached(const char *device)
 		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool", at->volume);
 		r = -EBUSY;
 	}
-	rd_buffer_free(&all);
 	return r;
 }
 

@@ -109,7 +109,7 @@ static bool has_kept_tag(const struct ctl *ctl, const struct rd_buffer *tags)
 static int fill_item(struct ctl *ctl, const struct rd_version *version,
 		     struct ctl_keep_item *item)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	int r = ctl_tags(ctl, version, &tags);
 
 	*item = (struct ctl_keep_item){
@@ -117,7 +117,6 @@ static int fill_item(struct ctl *ctl, const struct rd_version *version,
 		.is_protected = version->is_protected,
 		.is_tagged = !r && has_kept_tag(ctl, &tags),
 	};
-	rd_buffer_free(&tags);
 	return r;
 }
 
@@ -196,20 +195,19 @@ static int plan_versions(struct prune *prune, const struct ctl_volume *volume,
 
 static int plan_volume(struct prune *prune, const struct ctl_volume *volume)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	int r;
 
 	r = ctl_versions(prune->ctl, volume, &versions);
 	if (!r && versions.len)
 		r = plan_versions(prune, volume, (struct ctl_version *)versions.data,
 				  versions.len / sizeof(struct ctl_version));
-	rd_buffer_free(&versions);
 	return r;
 }
 
 static int plan(struct prune *prune, const char *name)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r;
 
@@ -221,7 +219,6 @@ static int plan(struct prune *prune, const char *name)
 		if (!r)
 			r = plan_volume(prune, volume);
 	rd_sql_end_read(prune->ctl->pool->sql);
-	rd_buffer_free(&volumes);
 	return r;
 }
 

@@ -98,7 +98,7 @@ static int open_file(struct target *target, const struct stat *st)
 
 static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
 {
-	struct rd_buffer volumes = { 0 }, names = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 }, names = { 0 };
 	const struct ctl_volume *volume;
 	struct rd_overwrite overwrite = {
 		.pool = ctl->pool ? ctl->pool->path : "",
@@ -116,8 +116,6 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 		r = -ENOMEM;
 	if (!r)
 		r = rd_check_overwrite(path, &overwrite);
-	rd_buffer_free(&volumes);
-	rd_buffer_free(&names);
 	return r;
 }
 

@@ -110,7 +110,7 @@ static int print_damage(struct scrub *scrub, const char *volume, int r)
 
 static int scrub_volume(struct scrub *scrub, const char *name)
 {
-	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 }, versions = { 0 };
 	const struct ctl_volume *volume;
 	struct ctl_version *version;
 	int r;
@@ -124,8 +124,6 @@ static int scrub_volume(struct scrub *scrub, const char *name)
 	rd_each(version, &versions)
 		if (!r)
 			r = scrub_version(scrub, version);
-	rd_buffer_free(&volumes);
-	rd_buffer_free(&versions);
 	return print_damage(scrub, name, r);
 }
 

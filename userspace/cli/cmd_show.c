@@ -75,7 +75,7 @@ static int find_definition(struct ctl *ctl, const struct ctl_described *describe
 static int show_map(struct ctl *ctl, const struct rd_version *version)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct rd_buffer list = { 0 }, texts = { 0 };
+	RD_BUFFER struct rd_buffer list = { 0 }, texts = { 0 };
 	struct ctl_described one = { .boot = { 0 } };
 	size_t nr = 0, at = 0;
 	unsigned int room = ctl_bar_room(14);
@@ -99,8 +99,6 @@ static int show_map(struct ctl *ctl, const struct rd_version *version)
 		ctl_bar_map(ctl_map_text(&map, &texts, at), room);
 		putchar('\n');
 	}
-	rd_buffer_free(&list);
-	rd_buffer_free(&texts);
 	return r;
 }
 
@@ -169,7 +167,7 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 {
 	struct ctl_described described = { .v = *version };
 	char definition[CTL_VERSION_TEXT];
-	struct rd_buffer boots = { 0 };
+	RD_BUFFER struct rd_buffer boots = { 0 };
 	struct counts counts;
 	int r, found;
 
@@ -190,7 +188,6 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 		found = show_map(ctl, &version->version);
 		r = found ? found : r;
 	}
-	rd_buffer_free(&boots);
 	free(described.tags);
 	return r;
 }
@@ -216,7 +213,7 @@ static int show_all(struct ctl *ctl, const struct rd_buffer *versions)
 
 int cmd_show(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int r;
 
@@ -231,6 +228,5 @@ int cmd_show(struct ctl *ctl)
 	if (!r)
 		r = show_all(ctl, &versions);
 	rd_sql_end_read(ctl->pool->sql);
-	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

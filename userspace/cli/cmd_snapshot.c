@@ -433,11 +433,10 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 
 int cmd_snapshot(struct ctl *ctl)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	int r = read_tags(ctl, &tags);
 
 	if (!r)
 		r = take_one_or_all(ctl, (const char *)tags.data);
-	rd_buffer_free(&tags);
 	return r;
 }

@@ -123,7 +123,7 @@ static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffe
 
 static int show_pool(struct ctl *ctl)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct ctl_pool_stats stats;
 	int r;
 
@@ -132,7 +132,6 @@ static int show_pool(struct ctl *ctl)
 		print_json(ctl, &stats, &volumes);
 	else if (!r)
 		print_text(&stats, &volumes);
-	rd_buffer_free(&volumes);
 	return r;
 }
 

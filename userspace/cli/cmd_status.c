@@ -94,7 +94,7 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_shown,
 			 unsigned int *ret_problems)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	struct rd_health health;
 	int r;
@@ -114,7 +114,6 @@ static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_sh
 		++*ret_shown;
 		*ret_problems += !!health.problem;
 	}
-	rd_buffer_free(&all);
 	return r;
 }
 

@@ -39,7 +39,7 @@ static void print_rule(struct ctl *ctl, const char *volume, struct rd_rule rule,
 /* The pool's rule, or that of one volume; without @volume also those of volumes with their own. */
 static int show(struct ctl *ctl, const char *volume)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *each;
 	struct rd_rule rule;
 	bool own;
@@ -54,7 +54,6 @@ static int show(struct ctl *ctl, const char *volume)
 		if (!r && (volume || own))
 			print_rule(ctl, each->name, rule, own);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 

@@ -13,7 +13,7 @@
 /* Join the tags: "a,b". */
 static int read_tags(struct ctl *ctl, struct ctl_described *described)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	size_t i;
 	int r = ctl_tags(ctl, &described->v.version, &tags);
 
@@ -24,20 +24,18 @@ static int read_tags(struct ctl *ctl, struct ctl_described *described)
 		described->tags = strdup(tags.len ? (char *)tags.data : "");
 		r = described->tags ? 0 : -ENOMEM;
 	}
-	rd_buffer_free(&tags);
 	return r;
 }
 
 static int read_in_use(struct ctl *ctl, struct ctl_described *described)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(ctl->pool->sql, &described->v.version, &leases);
 
 	described->in_use = false;
 	rd_each(lease, &leases)
 		described->in_use |= !rd_hold_is_over(ctl->pool, lease);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -75,7 +73,7 @@ static int read_unique(struct ctl *ctl, i64 volume, struct ctl_described *list, 
 
 int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_described *described;
 	const struct ctl_version *version;
 	size_t nr, begin = ret->len;
@@ -94,7 +92,6 @@ int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct
 		*described = (struct ctl_described){ .v = *version };
 		r = read_more(ctl, described);
 	}
-	rd_buffer_free(&versions);
 	return r || !nr ? r :
 		read_unique(ctl, volume->id, (struct ctl_described *)(ret->data + begin), nr);
 }

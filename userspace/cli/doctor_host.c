@@ -29,11 +29,10 @@
 /* What is missing is wrong where a volume is attached: a host may keep images alone. */
 static enum ctl_finding_state state_of_missing(void)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	int r = rd_attachments(&all);
 	bool is_attached = r || all.len;
 
-	rd_buffer_free(&all);
 	return is_attached ? CTL_FINDING_WRONG : CTL_FINDING_NOTE;
 }
 
@@ -305,7 +304,7 @@ static int find_no_answer(struct ctl_finding *ret, int r)
 
 static int check_guests_volumes(struct ctl_finding *ret)
 {
-	struct rd_buffer seen = { 0 };
+	RD_BUFFER struct rd_buffer seen = { 0 };
 	int r;
 
 	if (is_any_suspended()) {
@@ -324,7 +323,6 @@ static int check_guests_volumes(struct ctl_finding *ret)
 	} else {
 		ctl_find_that(ret, CTL_FINDING_OK, "LVM looks into no disk of a guest");
 	}
-	rd_buffer_free(&seen);
 	return 0;
 }
 

@@ -62,7 +62,7 @@ void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 {
 	RD_FREE char *path = rd_path_in(pool, NAME);
 	const struct ctl_elsewhere *one;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct ctl_elsewhere *old;
 	int r;
 
@@ -80,5 +80,4 @@ void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 	if (r)
 		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
 			path ? path : NAME);
-	rd_buffer_free(&all);
 }

@@ -191,18 +191,17 @@ static void print_text(const char *name, const struct rd_buffer *sums, const str
 /* What is recorded outlives the versions, and so the volume. */
 static int check_volume(struct ctl *ctl, const char *name, const struct sum *total)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = 0;
 
 	if (name && !total->snapshots)
 		r = ctl_volumes(ctl, name, &volumes);
-	rd_buffer_free(&volumes);
 	return r;
 }
 
 int ctl_lookups_print(struct ctl *ctl, const char *name)
 {
-	struct rd_buffer entries = { 0 }, sums = { 0 };
+	RD_BUFFER struct rd_buffer entries = { 0 }, sums = { 0 };
 	struct sum total = { .snapshots = 0 };
 	int r;
 
@@ -215,7 +214,5 @@ int ctl_lookups_print(struct ctl *ctl, const char *name)
 		print_json(ctl, name, &sums, &total);
 	else if (!r)
 		print_text(name, &sums, &total);
-	rd_buffer_free(&entries);
-	rd_buffer_free(&sums);
 	return r;
 }

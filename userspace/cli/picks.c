@@ -59,14 +59,13 @@ static bool is_meant(struct ctl *ctl, const struct ctl_picks *picks, const char 
 
 static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_volume *volume;
 	int r = ctl_volumes(ctl, NULL, &all);
 
 	rd_each(volume, &all)
 		if (!r && is_meant(ctl, picks, volume->name))
 			r = add(picks, volume, 0);
-	rd_buffer_free(&all);
 	return r;
 }
 

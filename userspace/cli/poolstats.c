@@ -174,7 +174,7 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 {
 	const struct ctl_elsewhere *one;
 	struct ctl_volume_stats *volume;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 
 	ctl_elsewhere_read(ctl->pool->path, &all);
 	rd_each(one, &all)
@@ -183,7 +183,6 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 			    (volume->elsewhere == CTL_UNKNOWN ||
 			     volume->elsewhere < (u64)one->time))
 				volume->elsewhere = one->time;
-	rd_buffer_free(&all);
 }
 
 static void add_boot(struct rd_buffer *volumes, const char *name, const struct rd_version *version,
@@ -204,7 +203,7 @@ static void add_boot(struct rd_buffer *volumes, const char *name, const struct r
 static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct rd_buffer tests = { 0 };
+	RD_BUFFER struct rd_buffer tests = { 0 };
 	const struct ctl_boot_test *test;
 	struct rd_version version;
 	const char *name;
@@ -220,7 +219,6 @@ static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
 			add_boot(volumes, name, &version, test);
 		r = 0;
 	}
-	rd_buffer_free(&tests);
 	return r;
 }
 

@@ -76,14 +76,13 @@ static void count_boots(const struct rd_buffer *volumes, struct status *status)
 
 static int read_numbers(struct ctl *ctl, struct status *status)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = ctl_pool_stats(ctl, &status->stats, &volumes);
 
 	if (!r) {
 		find_newest(&volumes, status);
 		count_boots(&volumes, status);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 
@@ -113,14 +112,13 @@ static int add_reader(struct ctl *ctl, const struct rd_lease *lease, struct rd_b
 
 static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(ctl->pool->sql, NULL, &leases);
 
 	rd_each(lease, &leases)
 		if (!r && !rd_hold_is_over(ctl->pool, lease))
 			r = add_reader(ctl, lease, ret);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -152,7 +150,7 @@ static void add_opener(const struct rd_opener *opener, struct rd_buffer *ret)
  */
 static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer sessions = { 0 };
+	RD_BUFFER struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
 	int r;
 
@@ -163,14 +161,13 @@ static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 		snprintf(running.command, RD_OPENER_TEXT, "%s", session->verb);
 		rd_buffer_put(ret, &running, sizeof(running));
 	}
-	rd_buffer_free(&sessions);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }
 
 static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 {
 	RD_FREE char *path = rd_pool_opened(ctl_pool_path(ctl));
-	struct rd_buffer openers = { 0 };
+	RD_BUFFER struct rd_buffer openers = { 0 };
 	const struct rd_opener *opener;
 
 	if (!path)
@@ -178,7 +175,6 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 	rd_openers(path, &openers);
 	rd_each(opener, &openers)
 		add_opener(opener, ret);
-	rd_buffer_free(&openers);
 	return ret->failed ? -ENOMEM : 0;
 }
 
@@ -216,14 +212,13 @@ static void print_boots(const struct status *status)
 
 static void print_elsewhere(const struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
 	rd_each(one, &all)
 		printf("  elsewhere:   %s@%lld of %s, in %s\n", one->volume, one->number,
 		       ctl_time(one->time), one->to);
-	rd_buffer_free(&all);
 }
 
 static void print_readers(const struct rd_buffer *readers)
@@ -296,7 +291,7 @@ static void json_result(struct rd_json *out, const char *key, const struct ctl_l
 
 static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
@@ -305,7 +300,6 @@ static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 		rd_json_add(out, "{ volume=%s number=%lld time=%lld pool=%s }", one->volume,
 			    one->number, one->time, one->to);
 	rd_json_end(out, ']');
-	rd_buffer_free(&all);
 }
 
 static void json_readers(struct rd_json *out, const struct rd_buffer *readers)

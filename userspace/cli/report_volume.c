@@ -35,7 +35,7 @@ static void put_text(struct report_volume *volume, const char *key, char *text)
 
 static int write_changes(struct report_volume *volume)
 {
-	struct rd_buffer texts = { 0 };
+	RD_BUFFER struct rd_buffer texts = { 0 };
 	size_t i;
 	int r;
 
@@ -44,7 +44,6 @@ static int write_changes(struct report_volume *volume)
 	for (i = 0; i < volume->nr && !r; i++)
 		put_text(volume, NULL, ctl_map_text(&volume->map, &texts, i));
 	rd_json_end(volume->out, ']');
-	rd_buffer_free(&texts);
 	return r;
 }
 

@@ -31,25 +31,23 @@ static bool is_zeroed(const struct rd_attachment *at, struct rd_thin *thin)
 static int find_zeros(const struct rd_attachment *at, u64 first, u64 nr_blocks,
 		      struct rd_buffer *ret)
 {
-	struct rd_buffer places = { 0 };
+	RD_BUFFER struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
 	int r = rd_marks_places(at->device, first, nr_blocks, &places);
 
 	rd_each(range, &places)
 		if (range->place[0].kind == DMR_ZERO)
 			rd_buffer_put(ret, range, sizeof(*range));
-	rd_buffer_free(&places);
 	return !r && ret->failed ? -ENOMEM : r;
 }
 
 static int shed_window(const struct rd_attachment *at, u64 first, u64 nr)
 {
-	struct rd_buffer zeros = { 0 };
+	RD_BUFFER struct rd_buffer zeros = { 0 };
 	int r = find_zeros(at, first, nr, &zeros);
 
 	if (!r && zeros.len)
 		r = rd_marks_shed(at->device, &zeros, true);
-	rd_buffer_free(&zeros);
 	return r;
 }
 

@@ -10,7 +10,7 @@
 int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd_buffer *ret)
 {
 	char device[RD_DM_NAME_MAX];
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(pool->sql, NULL, &all);
 
@@ -18,7 +18,6 @@ int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd
 	rd_each(lease, &all)
 		if (!strcmp(lease->device, device))
 			rd_buffer_put(ret, lease, sizeof(*lease));
-	rd_buffer_free(&all);
 	return !r && ret->failed ? -ENOMEM : r;
 }
 
@@ -30,7 +29,7 @@ static bool is_of(const struct rd_lease *lease, const struct rd_version *version
 int rd_has_lease(struct rd_pool *pool, const struct rd_attachment *at,
 		 const struct rd_version *version, bool *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_leases_of(pool, at, &leases);
 
@@ -38,7 +37,6 @@ int rd_has_lease(struct rd_pool *pool, const struct rd_attachment *at,
 	rd_each(lease, &leases)
 		if (is_of(lease, version))
 			*ret = true;
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -59,7 +57,7 @@ static int add(struct rd_pool *pool, const struct rd_attachment *at,
 int rd_lease_move(struct rd_pool *pool, const struct rd_attachment *at,
 		  const struct rd_version *version)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_leases_of(pool, at, &leases);
 
@@ -68,6 +66,5 @@ int rd_lease_move(struct rd_pool *pool, const struct rd_attachment *at,
 	rd_each(lease, &leases)
 		if (!r && !is_of(lease, version))
 			r = rd_lease_drop(pool, lease->id);
-	rd_buffer_free(&leases);
 	return r;
 }

@@ -45,7 +45,7 @@ static enum rd_owner_kind kind_of(const struct rd_attachment *at, dev_t device, 
 
 static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	int r;
 
@@ -59,7 +59,6 @@ static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
 		snprintf(ret->volume, sizeof(ret->volume), "%s", at->volume);
 		snprintf(ret->device, sizeof(ret->device), "%s", at->device);
 	}
-	rd_buffer_free(&all);
 	return r;
 }
 

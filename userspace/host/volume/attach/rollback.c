@@ -81,7 +81,7 @@ static int want_different(struct rollback *rb)
 
 static int want_dirty(struct rollback *rb)
 {
-	struct rd_buffer ranges = { 0 };
+	RD_BUFFER struct rd_buffer ranges = { 0 };
 	const struct rd_changed_range *range;
 	u64 segment;
 	int r;
@@ -92,7 +92,6 @@ static int want_dirty(struct rollback *rb)
 	rd_each(range, &ranges)
 		for (segment = 0; !r && segment < range->len >> RD_SEG_SHIFT; segment++)
 			want(rb, (range->offset >> RD_SEG_SHIFT) + segment);
-	rd_buffer_free(&ranges);
 	return r;
 }
 
@@ -435,7 +434,7 @@ static int repeat(struct rollback *rb)
 static int version_of_device(struct rd_pool *pool, const struct rd_attachment *at,
 			     struct rd_version *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	int r;
 
 	r = rd_leases_of(pool, at, &leases);
@@ -443,7 +442,6 @@ static int version_of_device(struct rd_pool *pool, const struct rd_attachment *a
 		r = -ENOENT;
 	if (!r)
 		r = rd_lease_version(pool->sql, (struct rd_lease *)leases.data, ret);
-	rd_buffer_free(&leases);
 	return r;
 }
 

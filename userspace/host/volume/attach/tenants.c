@@ -116,7 +116,7 @@ static int ask(struct leaving *leaving, u64 first, u64 len, u64 *next, struct rd
  */
 static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *is_long)
 {
-	struct rd_buffer places = { 0 };
+	RD_BUFFER struct rd_buffer places = { 0 };
 	int r = ask(leaving, first, last - first + 1, next, &places);
 	const struct dmr_range *range = (const struct dmr_range *)places.data;
 	size_t i, nr = r ? 0 : places.len / sizeof(*range);
@@ -124,7 +124,6 @@ static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *i
 	for (i = 0; i < nr; i++)
 		take_range(leaving, &range[i]);
 	*is_long = nr >= LONG_ANSWER;
-	rd_buffer_free(&places);
 	return !r && leaving->runs.failed ? -ENOMEM : r;
 }
 
@@ -187,14 +186,13 @@ static int find_runs(struct leaving *leaving)
 /* Does the table name any block of the pool? Look at all of it, as numbers may be off. */
 static int names_pool(struct leaving *leaving, bool *ret)
 {
-	struct rd_buffer places = { 0 };
+	RD_BUFFER struct rd_buffer places = { 0 };
 	u64 next = 0;
 	int r = 0;
 
 	while (!r && !places.len && next < leaving->nr_blocks)
 		r = ask(leaving, 0, U64_MAX, &next, &places);
 	*ret = !r && places.len;
-	rd_buffer_free(&places);
 	return r;
 }
 

@@ -133,7 +133,7 @@ bool rd_is_view(const char *uuid)
 
 bool rd_is_view_here(const char *uuid)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	char own[RD_DM_NAME_MAX];
 	bool found = false;
@@ -143,6 +143,5 @@ bool rd_is_view_here(const char *uuid)
 	rd_attachments(&all);
 	rd_each(at, &all)
 		found |= !strcmp(uuid, rd_part_uuid(own, at, "view"));
-	rd_buffer_free(&all);
 	return found;
 }

@@ -94,7 +94,7 @@ static int check_table(const struct rd_dedup_run *run)
 
 static int find_away(struct window *window)
 {
-	struct rd_buffer places = { 0 };
+	RD_BUFFER struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
 	int r = rd_marks_places(window->run->at->device, window->first, window->nr, &places);
 
@@ -103,7 +103,6 @@ static int find_away(struct window *window)
 		if (range->place[0].kind != DMR_BASE)
 			memset(window->away + (range->first - window->first), true,
 			       range->len * sizeof(*window->away));
-	rd_buffer_free(&places);
 	return r;
 }
 

@@ -59,7 +59,7 @@ static int find_version(struct rd_dedup_source *source)
 
 int rd_dedup_source_look(struct rd_dedup_source *source)
 {
-	struct rd_buffer ranges = { 0 };
+	RD_BUFFER struct rd_buffer ranges = { 0 };
 	const struct rd_changed_range *range;
 	u64 segment, end;
 	int r = rd_target_dirty(source->at->device, "current", source->nr_segs, &ranges);
@@ -70,7 +70,6 @@ int rd_dedup_source_look(struct rd_dedup_source *source)
 		for (segment = range->offset >> RD_SEG_SHIFT; segment < end; segment++)
 			source->dirty[segment / 8] |= 1 << segment % 8;
 	}
-	rd_buffer_free(&ranges);
 	return r;
 }
 

@@ -46,7 +46,7 @@ struct undo {
 /* Count the chunks from @first on that have a block which is not home; @unit blocks each. */
 static int count_some(const struct undo *undo, u64 first, u64 nr, u64 unit, u64 *ret)
 {
-	struct rd_buffer places = { 0 };
+	RD_BUFFER struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
 	u64 counted = 0, chunk, end;
 	int r = rd_marks_places(undo->at->device, first, nr, &places);
@@ -59,7 +59,6 @@ static int count_some(const struct undo *undo, u64 first, u64 nr, u64 unit, u64 
 		*ret += end > chunk ? end - chunk : 0;
 		counted = rd_max(counted, end);
 	}
-	rd_buffer_free(&places);
 	return r;
 }
 

@@ -51,9 +51,8 @@ static int send_all(const void *data, size_t len)
 static int send_record(const struct rd_guest_record *record)
 {
 	struct rd_guest_head head = { .record = *record };
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	unsigned int i;
-	int r;
 
 	for (i = 0; i < RD_GUEST_TEXTS; i++) {
 		const char *text = record->text[i] ? record->text[i] : "";
@@ -66,9 +65,7 @@ static int send_record(const struct rd_guest_record *record)
 		rd_buffer_put(&all, record->text[i] ? record->text[i] : "", head.len[i] - 1);
 		rd_buffer_put_u8(&all, 0);
 	}
-	r = all.failed ? -ENOMEM : send_all(all.data, all.len);
-	rd_buffer_free(&all);
-	return r;
+	return all.failed ? -ENOMEM : send_all(all.data, all.len);
 }
 
 /* What libguestfs has failed at. Returns -EIO. */
@@ -361,7 +358,7 @@ static int send_found(struct reader *reader, const struct found *found, size_t n
 /* @all: paths, each with its zero. */
 static int match_all(struct reader *reader, char *all, size_t len)
 {
-	struct rd_buffer matched = { 0 };
+	RD_BUFFER struct rd_buffer matched = { 0 };
 	const struct found *found, *end;
 	char *at, *next;
 	size_t nr;
@@ -390,7 +387,6 @@ static int match_all(struct reader *reader, char *all, size_t len)
 			;
 		r = send_found(reader, found, nr);
 	}
-	rd_buffer_free(&matched);
 	return r;
 }
 

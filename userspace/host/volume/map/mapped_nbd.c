@@ -74,7 +74,7 @@ static const struct rd_export *find_export(const struct rd_buffer *exports, cons
 
 static int add_devices(const struct rd_buffer *exports, struct rd_buffer *ret)
 {
-	struct rd_buffer devices = { 0 };
+	RD_BUFFER struct rd_buffer devices = { 0 };
 	const struct rd_export *export;
 	struct rd_mapped_nbd *mapped;
 	const struct rd_nbd *nbd;
@@ -96,7 +96,6 @@ static int add_devices(const struct rd_buffer *exports, struct rd_buffer *ret)
 		if (export)
 			mapped->export = *export;
 	}
-	rd_buffer_free(&devices);
 	return r;
 }
 
@@ -133,21 +132,19 @@ static const struct rd_export *find_orphan(const struct rd_buffer *exports,
 /* End exports without a device. The caller has the lock. */
 static int clear_orphans(void)
 {
-	struct rd_buffer exports = { 0 }, all = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 }, all = { 0 };
 	const struct rd_export *export;
 	int r = list(&exports, &all);
 
 	rd_each(export, &exports)
 		if (!r && export->device[0] && !find(&all, export->device))
 			r = rd_export_stop(export);
-	rd_buffer_free(&exports);
-	rd_buffer_free(&all);
 	return r;
 }
 
 int rd_mapped_nbds(struct rd_buffer *ret)
 {
-	struct rd_buffer exports = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 };
 	int r = list(&exports, ret);
 
 	if (!r && find_orphan(&exports, ret, NULL)) {
@@ -156,34 +153,29 @@ int rd_mapped_nbds(struct rd_buffer *ret)
 		if (fd >= 0)
 			r = clear_orphans();
 	}
-	rd_buffer_free(&exports);
 	return r;
 }
 
 /* Is there a device @name, or what a killed command has left of it? */
 static bool is_known(const char *name)
 {
-	struct rd_buffer exports = { 0 }, all = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 }, all = { 0 };
 	bool found;
 
 	list(&exports, &all);
 	found = find(&all, name) || find_orphan(&exports, &all, name);
-	rd_buffer_free(&exports);
-	rd_buffer_free(&all);
 	return found;
 }
 
 int rd_mapped_nbd_find(const char *name, struct rd_mapped_nbd *ret)
 {
-	struct rd_buffer exports = { 0 }, all = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 }, all = { 0 };
 	const struct rd_mapped_nbd *found;
 	int r = list(&exports, &all);
 
 	found = r ? NULL : find(&all, name);
 	if (found)
 		*ret = *found;
-	rd_buffer_free(&exports);
-	rd_buffer_free(&all);
 	return r ? r : found ? 0 : -ENODEV;
 }
 
@@ -216,13 +208,12 @@ static int remove_part(const struct rd_mapped_nbd *mapped)
 static bool is_open(const char *path)
 {
 	RD_CLOSE int fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
-	struct rd_buffer openers = { 0 };
+	RD_BUFFER struct rd_buffer openers = { 0 };
 	bool found = fd < 0 && errno == EBUSY;
 
 	if (!found)
 		rd_openers(path, &openers);
 	found |= openers.len > 0;
-	rd_buffer_free(&openers);
 	return found;
 }
 

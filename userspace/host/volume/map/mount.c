@@ -67,14 +67,13 @@ static int ask_partition(const char *path, unsigned int nr, const char *block_si
 	char number[16];
 	char *const argv[] = { "partx", "-g", "-o", "START,SECTORS", "--nr", number,
 			 "--sector-size", (char *)block_size, (char *)path, NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r;
 
 	snprintf(number, sizeof(number), "%u", nr);
 	r = rd_run(argv, &text);
 	if (r >= 0 && (r || sscanf((char *)text.data, "%llu %llu", ret_start, ret_sectors) != 2))
 		r = -ENODEV;
-	rd_buffer_free(&text);
 	return r;
 }
 
