@@ -211,7 +211,7 @@ static void offer_nbds(const struct line *line)
 /* A device that can be written to reads the pool through one below it, "NAME:ro". */
 static void offer_mapped(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	char name[RD_DM_NAME_MAX], *below;
 
@@ -225,7 +225,6 @@ static void offer_mapped(const struct line *line)
 			*below = '\0';
 		offer(line, name, "mapped");
 	}
-	rd_buffer_free(&all);
 	offer_nbds(line);
 }
 

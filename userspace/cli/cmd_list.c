@@ -236,7 +236,7 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 static int list_all(struct ctl *ctl, const struct ctl_name *name)
 {
 	struct listed listed = { .is_damaged = false };
-	struct rd_buffer boots = { 0 };
+	RD_BUFFER struct rd_buffer boots = { 0 };
 	int r;
 
 	/* Read one state of the catalog, whatever other commands do meanwhile. */
@@ -254,7 +254,6 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 		print_all(ctl, &listed.described, &listed.maps);
 		print_partials(ctl, &listed.partials);
 	}
-	rd_buffer_free(&boots);
 	rd_buffer_free(&listed.partials);
 	rd_buffer_free(&listed.maps);
 	ctl_described_free(&listed.described);

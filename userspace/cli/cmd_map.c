@@ -269,7 +269,7 @@ int cmd_map(struct ctl *ctl)
 
 static int is_kept_for(struct ctl *ctl, const char *device)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	bool found = false;
 	int r;
@@ -277,7 +277,6 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 	r = rd_lease_list(ctl->pool->sql, NULL, &all);
 	rd_each(lease, &all)
 		found |= !strcmp(lease->device, device);
-	rd_buffer_free(&all);
 	if (r || found)
 		return r;
 	rd_err(0, "the pool keeps nothing for a device '%s'", device);

@@ -357,7 +357,7 @@ static bool is_for_all(int r)
 static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 {
 	unsigned int made = 0, failed = 0;
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	int one = 0, r = 0;
 
@@ -374,7 +374,6 @@ static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 		if (one && !is_for_all(one))
 			rd_err(0, "'%s' failed: see above", at->volume);
 	}
-	rd_buffer_free(&all);
 	if (is_for_all(one))
 		return one;
 	if (!made && !failed)

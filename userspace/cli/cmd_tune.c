@@ -108,7 +108,7 @@ static void hint_at_pieces(const struct ctl *ctl, struct rd_rule rule)
 
 static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule_change *change)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct rd_rule rule;
 	i64 volume;
 	int r = ctl_volumes(ctl, name, &volumes);
@@ -116,7 +116,6 @@ static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule
 	if (r)
 		return r;
 	volume = ((const struct ctl_volume *)volumes.data)->id;
-	rd_buffer_free(&volumes);
 	if (ctl_has(ctl, CTL_OPT_RESET))
 		return rd_rule_choose_for(ctl->pool, volume, NULL);
 	r = rd_rule_of(ctl->pool, volume, &rule, NULL);

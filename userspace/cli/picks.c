@@ -97,7 +97,7 @@ static int add_version(struct ctl_picks *picks, const struct ctl_version *versio
 /* Of those with the tag the other end gets what it may see. */
 static int find_moment(struct ctl *ctl, struct ctl_picks *picks, const struct ctl_name *name)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	size_t before = picks->picks.len;
 	int r = ctl_find_each(ctl, name, &versions);
@@ -105,7 +105,6 @@ static int find_moment(struct ctl *ctl, struct ctl_picks *picks, const struct ct
 	rd_each(version, &versions)
 		if (!r && (!picks->serves || ctl_serves_volume(ctl, version->volume)))
 			r = add_version(picks, version, false);
-	rd_buffer_free(&versions);
 	if (!r && picks->picks.len == before)
 		r = rd_err(-ENOENT, "no version has the tag '%s'", name->tag);
 	return r;

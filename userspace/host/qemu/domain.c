@@ -63,7 +63,7 @@ static int add_disks(struct rd_domain *domain, char *xml)
 /* virsh takes a number for an ID, and an ID is another guest's tomorrow. */
 static int check_name(const struct rd_domain *domain)
 {
-	struct rd_buffer uuid = { 0 }, text = { 0 };
+	RD_BUFFER struct rd_buffer uuid = { 0 }, text = { 0 };
 	const char *name = domain->name;
 	int r;
 
@@ -73,8 +73,6 @@ static int check_name(const struct rd_domain *domain)
 		r = rd_virsh(rd_virsh_line(&uuid), false, &text, "domname", NULL, NULL, NULL);
 	if (!r)
 		r = strcmp(rd_virsh_line(&text), name) ? -EINVAL : 0;
-	rd_buffer_free(&uuid);
-	rd_buffer_free(&text);
 	if (r == -EINVAL)
 		rd_err(0, "'%s' is not the name of a domain", name);
 	return r;
@@ -359,14 +357,13 @@ int rd_domain_begin_backup(struct rd_domain *domain)
 static int find_socket(struct rd_domain *domain)
 {
 	char pattern[PATH_MAX], id[32];
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	glob_t found = { 0 };
 	size_t i;
 	int r;
 
 	r = rd_virsh(domain->name, false, &text, "domid", NULL, NULL, NULL);
 	snprintf(id, sizeof(id), "%s", r ? "" : rd_virsh_line(&text));
-	rd_buffer_free(&text);
 	if (r)
 		return r;
 	snprintf(pattern, sizeof(pattern), STATE_DIR, id);

@@ -345,7 +345,7 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 
 int rd_warn_of_lvm(void)
 {
-	struct rd_buffer seen = { 0 };
+	RD_BUFFER struct rd_buffer seen = { 0 };
 	const char *path, *end;
 	int r = rd_lvm_sees(&seen);
 
@@ -355,7 +355,6 @@ int rd_warn_of_lvm(void)
 			path);
 	if (!r && seen.len)
 		rd_hint("a filter in lvm.conf keeps it from activating what lies there: see guests.rst");
-	rd_buffer_free(&seen);
 	/* A host may have no LVM. */
 	return r == -ENOMEM ? r : 0;
 }

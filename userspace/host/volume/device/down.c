@@ -15,7 +15,7 @@
 /* Find the attachment of a device. -ENODEV: it is none of this host. */
 static int find_attachment(const char *device, struct rd_attachment *ret)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	char uuid[RD_DM_NAME_MAX];
 	int r = rd_attachments(&all), found = -ENODEV;
@@ -28,7 +28,6 @@ static int find_attachment(const char *device, struct rd_attachment *ret)
 	}
 	if (all.failed)
 		r = -ENOMEM;
-	rd_buffer_free(&all);
 	/* It may be the one whose file cannot be read. */
 	return found && r ? r : found;
 }

@@ -373,14 +373,13 @@ int rd_guest_read(const struct rd_guest_options *options)
 		.messages = -1,
 		.head = { .out = options->out, .stop = options->stop },
 	};
-	struct rd_buffer exports = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 };
 	/* What reads the output of this process may go, and then there are things to end here. */
 	sighandler_t on_pipe = signal(SIGPIPE, SIG_IGN);
 	int r;
 
 	/* This removes what others have left that were killed. */
 	rd_exports(&exports);
-	rd_buffer_free(&exports);
 	snprintf(own, sizeof(own), "files-%d", (int)getpid());
 	r = rd_export_start(&export, &guest.export);
 	if (r)

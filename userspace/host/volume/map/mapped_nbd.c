@@ -333,14 +333,13 @@ int rd_mapped_nbd_make(const struct rd_mapped_nbd_options *options, struct rd_ma
 /* A killed command may have left its export alone: then that is all there is to end. */
 static int remove_orphan(const char *name, struct rd_mapped_nbd *ret)
 {
-	struct rd_buffer exports = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 };
 	const struct rd_export *export;
 	int r = rd_exports(&exports);
 
 	export = r ? NULL : find_export(&exports, name);
 	if (export)
 		ret->export = *export;
-	rd_buffer_free(&exports);
 	if (r || !export)
 		return r ? r : -ENODEV;
 	return rd_export_stop(&ret->export);
