@@ -319,8 +319,8 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 
 int ctl_dedup_live(struct ctl *ctl)
 {
-	struct rd_live_dedup_options options;
 	RD_BUFFER struct rd_buffer all = { 0 };
+	struct rd_live_dedup_options options;
 	unsigned int failed = 0;
 	int r = read_options(ctl, &options);
 

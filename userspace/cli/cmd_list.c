@@ -175,9 +175,9 @@ static int without_damage(struct listed *listed, int r)
 static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct listed *listed,
 		    size_t begin)
 {
+	RD_BUFFER struct rd_buffer texts = { 0 };
 	const struct ctl_described *list = (const struct ctl_described *)listed->described.data;
 	size_t i, nr = listed->described.len / sizeof(*list) - begin;
-	RD_BUFFER struct rd_buffer texts = { 0 };
 	struct map_text map_text;
 	struct ctl_map map;
 	int r;

@@ -178,8 +178,8 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 /* Print the pool's metrics; nothing if no pool is named. */
 static int print_pool(struct ctl *ctl, FILE *out)
 {
-	const char *path = ctl_pool_path(ctl);
 	RD_BUFFER struct rd_buffer pools = { 0 }, volumes = { 0 };
+	const char *path = ctl_pool_path(ctl);
 	struct ctl_pool_stats stats;
 	struct pool_row row;
 	int r;

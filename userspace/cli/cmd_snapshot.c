@@ -356,8 +356,8 @@ static bool is_for_all(int r)
 /* Open the pool for each volume, so that the remains of a failure do not stop the next. */
 static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 {
-	unsigned int made = 0, failed = 0;
 	RD_BUFFER struct rd_buffer all = { 0 };
+	unsigned int made = 0, failed = 0;
 	struct rd_attachment *at;
 	int one = 0, r = 0;
 

@@ -138,8 +138,8 @@ static int take_group(struct ctl *ctl, struct rd_attachment *all, size_t nr,
 
 int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *options)
 {
-	const char *name = ctl_value(ctl, CTL_OPT_GROUP);
 	RD_BUFFER struct rd_buffer volumes = { 0 };
+	const char *name = ctl_value(ctl, CTL_OPT_GROUP);
 	int r;
 
 	if (!ctl_is_tag(name))

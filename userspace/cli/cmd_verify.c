@@ -3,8 +3,8 @@
  * revdedupctl verify --boot: boot versions for trial.
  *
  * Each disk is an export of this command (host/volume/map/export.h), whose server throws away
- * what the guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in the
- * machine that the definition of that moment says.
+ * what the guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in
+ * the machine that the definition of that moment says.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -87,8 +87,8 @@ static int check_targets(const struct rd_machine *machine, const char *definitio
 /* Of a version whose moment has a definition. -ENOENT, without a word: it has none. */
 static int define_machine(struct test *test)
 {
-	const char *slash = strrchr(test->version.volume, '/');
 	RD_BUFFER struct rd_buffer xml = { 0 };
+	const char *slash = strrchr(test->version.volume, '/');
 	struct ctl_version definition;
 	int r = ctl_find_beside(test->ctl, &test->version, CTL_DEFINITION, &definition);
 

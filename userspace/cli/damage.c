@@ -138,9 +138,9 @@ static int tell_version(struct telling *telling, const struct ctl_version *versi
 static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 		       const struct rd_damage_report *report)
 {
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct rd_bad_row *rows = (const struct rd_bad_row *)report->rows.data;
 	size_t i, nr = report->rows.len / sizeof(*rows);
-	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	int r;
 

@@ -47,8 +47,8 @@ static struct ctl_elsewhere *find(const struct rd_buffer *all, const struct ctl_
 
 static int write_to(const char *path, const struct rd_buffer *all)
 {
-	const struct ctl_elsewhere *one;
 	RD_FREE char *tmp = NULL;
+	const struct ctl_elsewhere *one;
 	FILE *out = ctl_replace_begin(path, &tmp);
 
 	if (!out)
@@ -60,9 +60,9 @@ static int write_to(const char *path, const struct rd_buffer *all)
 
 void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	RD_FREE char *path = rd_path_in(pool, NAME);
 	const struct ctl_elsewhere *one;
-	RD_BUFFER struct rd_buffer all = { 0 };
 	struct ctl_elsewhere *old;
 	int r;
 

@@ -172,9 +172,9 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 
 static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 	struct ctl_volume_stats *volume;
-	RD_BUFFER struct rd_buffer all = { 0 };
 
 	ctl_elsewhere_read(ctl->pool->path, &all);
 	rd_each(one, &all)

@@ -110,8 +110,8 @@ static int read_once(struct ctl *ctl, const struct rd_buffer *volumes, struct ct
 static int write_volumes(struct ctl *ctl, const struct ctl_report *report,
 			 const struct rd_buffer *stats, struct shown *shown)
 {
-	const struct ctl_volume_stats *row;
 	RD_BUFFER struct rd_buffer volumes = { 0 };
+	const struct ctl_volume_stats *row;
 	u32 run[2] = { 1, 1 };
 	int r = 0, damage = 0;
 

@@ -215,12 +215,13 @@ static void add_disks(struct command *command, const struct rd_machine *machine)
 static int copy_vars(const char *path)
 {
 	RD_CLOSE int from = open(path, O_RDONLY | O_CLOEXEC);
-	RD_BUFFER struct rd_buffer text = { 0 };
+	struct rd_buffer text = { 0 };
 	int fd = memfd_create("vars", MFD_CLOEXEC);
 	int r = from < 0 || fd < 0 ? -errno : rd_read_text(from, MAX_VARS, &text);
 
 	if (!r && write(fd, text.data, text.len - 1) != (ssize_t)text.len - 1)
 		r = -EIO;
+	rd_buffer_free(&text);
 	if (r && fd >= 0)
 		close(fd);
 	return r ? rd_err(r, "cannot copy '%s'", path) : fd;

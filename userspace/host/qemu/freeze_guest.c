@@ -22,8 +22,8 @@
 /* 1: frozen; 0: thawed; -EREMOTEIO: there is no agent that answers. */
 static int ask_status(const struct rd_domain *domain)
 {
-	static const char question[] = "{\"execute\":\"guest-fsfreeze-status\"}";
 	RD_BUFFER struct rd_buffer text = { 0 };
+	static const char question[] = "{\"execute\":\"guest-fsfreeze-status\"}";
 	int r;
 
 	r = rd_virsh(domain->name, true, &text, "qemu-agent-command", question, NULL, NULL);

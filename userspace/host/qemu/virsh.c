@@ -31,9 +31,9 @@ const char *rd_virsh_line(struct rd_buffer *text)
 
 unsigned int rd_virsh_qemu_major(void)
 {
+	RD_BUFFER struct rd_buffer text = { 0 };
 	static const char mark[] = "hypervisor: QEMU ";
 	char *const argv[] = { VIRSH, "version", NULL };
-	RD_BUFFER struct rd_buffer text = { 0 };
 	const char *version;
 	unsigned int major = 0;
 

@@ -9,8 +9,8 @@
 
 int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd_buffer *ret)
 {
-	char device[RD_DM_NAME_MAX];
 	RD_BUFFER struct rd_buffer all = { 0 };
+	char device[RD_DM_NAME_MAX];
 	const struct rd_lease *lease;
 	int r = rd_lease_list(pool->sql, NULL, &all);
 

@@ -50,8 +50,8 @@ static int send_all(const void *data, size_t len)
 
 static int send_record(const struct rd_guest_record *record)
 {
-	struct rd_guest_head head = { .record = *record };
 	RD_BUFFER struct rd_buffer all = { 0 };
+	struct rd_guest_head head = { .record = *record };
 	unsigned int i;
 
 	for (i = 0; i < RD_GUEST_TEXTS; i++) {
