@@ -217,7 +217,7 @@ load pool
 	hold 0 0
 	ctl list
 	[ "$status" -eq 11 ]
-	ctl list --retry-lock 1
+	ctl list --lock-wait 1
 	[ "$status" -eq 11 ]
 	drop
 	must check

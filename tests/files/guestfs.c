@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/volume/libguestfs.h"
+#include "host/volume/map/libguestfs.h"
 
 static char root[PATH_MAX], error[300];
 

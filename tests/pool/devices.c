@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "host/volume/target_place.h"
+#include "host/volume/device/target_place.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/resolve.h"
 #include "pool/engine/version/version.h"

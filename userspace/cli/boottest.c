@@ -17,16 +17,22 @@
 #define DIRECTORY	"boot"
 #define RESULT		"result"
 #define UID_DIGITS	16
+#define NAME_SIZE	(sizeof(DIRECTORY) + UID_DIGITS + 32)
 #define FORMAT		"time %llu\npassed %d\nwhy %s\n"
 
 /* --- names */
 
+static const char *print_name(char name[NAME_SIZE], u64 uid, const char *suffix)
+{
+	snprintf(name, NAME_SIZE, DIRECTORY "/%016llx.%.16s", uid, suffix);
+	return name;
+}
+
 char *ctl_boot_test_path(const struct ctl *ctl, u64 uid, const char *suffix)
 {
-	char name[sizeof(DIRECTORY) + UID_DIGITS + 32];
+	char name[NAME_SIZE];
 
-	snprintf(name, sizeof(name), DIRECTORY "/%016llx.%.16s", uid, suffix);
-	return rd_path_in(ctl->pool->path, name);
+	return rd_path_in(ctl->pool->path, print_name(name, uid, suffix));
 }
 
 /* Is @name "UID.SUFFIX"? */
@@ -58,18 +64,14 @@ static DIR *open_directory(const struct ctl *ctl)
 
 static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *ret)
 {
-	RD_FREE char *path = ctl_boot_test_path(ctl, uid, RESULT);
-	int passed = 0, fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-	char *at;
+	char name[NAME_SIZE], *at;
+	FILE *file = ctl_read_in(ctl->pool->path, print_name(name, uid, RESULT));
+	int passed = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->uid = uid;
-	if (!file) {
-		if (fd >= 0)
-			close(fd);
+	if (!file)
 		return false;
-	}
 	if (fscanf(file, "time %llu\npassed %d\nwhy %127[^\n]", &ret->time, &passed,
 		   ret->why) != 3)
 		ret->time = 0;
@@ -189,8 +191,8 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
+	RD_BUFFER struct rd_buffer there = { 0 };
 	DIR *dir = open_directory(ctl);
-	struct rd_buffer there = { 0 };
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;
@@ -202,6 +204,5 @@ void ctl_boot_tests_clear(struct ctl *ctl)
 			if (parse_name(entry->d_name, &uid, &suffix) &&
 			    !ctl_boot_test_find(&there, uid))
 				unlinkat(dirfd(dir), entry->d_name, 0);
-	rd_buffer_free(&there);
 	closedir(dir);
 }

@@ -12,7 +12,7 @@
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "host/volume/stack.h"
+#include "host/volume/attach/stack.h"
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
 #include "config.h"
@@ -38,7 +38,6 @@ enum ctl_option {
 	CTL_OPT_POOL,
 	CTL_OPT_CONFIG,
 	CTL_OPT_LOCK_WAIT,
-	CTL_OPT_RETRY_LOCK,	/* another name for it */
 	CTL_OPT_JSON,
 	CTL_OPT_QUIET,
 	CTL_OPT_VERBOSE,

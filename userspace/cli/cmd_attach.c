@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/attach.h"
+#include "host/volume/attach/attach.h"
 #include "cli.h"
 
 /* --- attach */
@@ -90,13 +90,12 @@ static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
 /* Attach all at boot: a volume that fails does not stop the others. */
 static int attach_all(struct ctl *ctl, const struct rd_caller *caller)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	unsigned int failed = rd_attachments(&all) != 0;
 
 	rd_each(at, &all)
 		failed += up(ctl, caller, at) != 0;
-	rd_buffer_free(&all);
 	return failed ? CTL_PARTLY : 0;
 }
 

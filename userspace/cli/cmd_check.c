@@ -20,32 +20,28 @@ void ctl_print_wrong(void *ctx, const char *text)
 static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 {
 	ctl_json_begin(ctl, "check");
-	rd_json_u64(&ctl->out, "versions", report->nr_versions);
-	rd_json_u64(&ctl->out, "recipes", report->nr_recipes);
-	rd_json_u64(&ctl->out, "bytes_live", report->live_bytes);
-	rd_json_u64(&ctl->out, "bytes_packed", report->packed_bytes);
-	rd_json_u64(&ctl->out, "bytes_allocated", report->allocated_bytes);
-	rd_json_u64(&ctl->out, "wrong", report->nr_wrong);
+	rd_json_add(&ctl->out, "versions=%llu recipes=%llu bytes_live=%llu bytes_packed=%llu",
+		    report->nr_versions, report->nr_recipes, report->live_bytes,
+		    report->packed_bytes);
+	rd_json_add(&ctl->out, "bytes_allocated=%llu wrong=%llu",
+		    report->allocated_bytes, report->nr_wrong);
 	ctl_json_end(ctl);
 }
 
 static void print_text(const struct ctl *ctl, const struct rd_check_report *report)
 {
-	char live[CTL_SIZE_TEXT], allocated[CTL_SIZE_TEXT], packed[CTL_SIZE_TEXT];
-
 	if (report->nr_wrong) {
 		rd_err(0, "pool '%s': the catalog has %llu errors", ctl->pool->path,
 		       report->nr_wrong);
 		rd_hint("nothing was changed; 'revdedupctl scrub' lists the versions that are damaged");
 	} else if (!ctl->quiet) {
 		printf("pool '%s': catalog OK (%llu versions, %s)\n", ctl->pool->path,
-		       report->nr_versions, ctl_size_print(live, report->live_bytes));
+		       report->nr_versions, ctl_size(report->live_bytes));
 	}
 	if (rd_verbosity > 0)
 		printf("counted %llu recipes, with %s of data in %s of the data area, %s of it packs\n",
-		       report->nr_recipes, ctl_size_print(live, report->live_bytes),
-		       ctl_size_print(allocated, report->allocated_bytes),
-		       ctl_size_print(packed, report->packed_bytes));
+		       report->nr_recipes, ctl_size(report->live_bytes),
+		       ctl_size(report->allocated_bytes), ctl_size(report->packed_bytes));
 }
 
 int cmd_check(struct ctl *ctl)

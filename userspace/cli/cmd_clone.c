@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/clone.h"
+#include "host/volume/attach/clone.h"
 #include "cli.h"
 
 static void print_cloned(struct ctl *ctl, const struct ctl_version *version,

@@ -3,23 +3,20 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "host/volume/target.h"
+#include "host/volume/device/target.h"
 #include "pool/engine/care/recompress.h"
 #include "pool/engine/space/hold.h"
 #include "cli.h"
 
 static void print(struct ctl *ctl, const struct rd_recompress_report *report)
 {
-	char before[CTL_SIZE_TEXT], after[CTL_SIZE_TEXT];
-
 	if (ctl->json)
 		ctl_json(ctl, "compact", "compression=%s bytes_before=%llu bytes_after=%llu",
 			 ctl_value(ctl, CTL_OPT_RECOMPRESS), report->bytes_before,
 			 report->bytes_after);
 	else if (!ctl->quiet)
 		printf("stored %s, it was %s; new content is stored with %s\n",
-		       ctl_size_print(after, report->bytes_after),
-		       ctl_size_print(before, report->bytes_before),
+		       ctl_size(report->bytes_after), ctl_size(report->bytes_before),
 		       ctl_value(ctl, CTL_OPT_RECOMPRESS));
 }
 

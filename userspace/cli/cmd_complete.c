@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
-#include "host/volume/mapped.h"
-#include "host/volume/mapped_nbd.h"
+#include "host/volume/map/export.h"
+#include "host/volume/map/mapped.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/catalog/leases.h"
 #include "cli.h"
 
@@ -69,10 +69,9 @@ static bool open_pool(struct ctl *ctl)
 /* Tabs and line ends of comments would look like the end of a candidate. */
 static void offer_version(const struct line *line, const struct ctl_version *version)
 {
-	char text[CTL_TIME_TEXT + sizeof(version->version.comment) + 2], *at;
-	char time[CTL_TIME_TEXT];
+	char text[sizeof(version->version.comment) + 40], *at;
 
-	snprintf(text, sizeof(text), "%s%s%s", ctl_time_print(time, version->version.time),
+	snprintf(text, sizeof(text), "%s%s%s", ctl_time(version->version.time),
 		 version->version.comment[0] ? "  " : "", version->version.comment);
 	for (at = text; *at; at++)
 		if ((unsigned char)*at < ' ')
@@ -83,7 +82,7 @@ static void offer_version(const struct line *line, const struct ctl_version *ver
 static void offer_tags(const struct line *line, const struct ctl_version *version,
 		       const char *before)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	char word[2 * CTL_NAME_MAX + 2];
 	const char *tag;
 	size_t at;
@@ -95,13 +94,12 @@ static void offer_tags(const struct line *line, const struct ctl_version *versio
 		snprintf(word, sizeof(word), "%s%s", before, tag);
 		offer(line, word, version->name);
 	}
-	rd_buffer_free(&tags);
 }
 
 /* The versions of @volume: newest first, and by their tags. */
 static void offer_versions(const struct line *line, const struct ctl_volume *volume)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_version *versions;
 	char word[CTL_NAME_MAX + 16];
 	size_t nr;
@@ -116,20 +114,18 @@ static void offer_versions(const struct line *line, const struct ctl_volume *vol
 			offer_tags(line, &versions[nr], word);
 		}
 	}
-	rd_buffer_free(&all);
 }
 
 /* Call @each for the volume @name, or for all. */
 static void for_volumes(const struct line *line, const char *name,
 			void (*each)(const struct line *line, const struct ctl_volume *volume))
 {
-	struct rd_buffer all = { 0 };
-	size_t i;
+	const struct ctl_volume *volume;
+	RD_BUFFER struct rd_buffer all = { 0 };
 
 	if (open_pool(line->ctl) && !ctl_volumes(line->ctl, name, &all))
-		for (i = 0; i < all.len / sizeof(struct ctl_volume); i++)
-			each(line, (const struct ctl_volume *)all.data + i);
-	rd_buffer_free(&all);
+		rd_each(volume, &all)
+			each(line, volume);
 }
 
 static void offer_volume(const struct line *line, const struct ctl_volume *volume)
@@ -148,13 +144,12 @@ static void offer_volume_at(const struct line *line, const struct ctl_volume *vo
 static void offer_tags_of(const struct line *line, const struct ctl_volume *volume,
 			  const char *before)
 {
-	struct rd_buffer all = { 0 };
-	size_t i;
+	const struct ctl_version *version;
+	RD_BUFFER struct rd_buffer all = { 0 };
 
 	if (!ctl_versions(line->ctl, volume, &all))
-		for (i = 0; i < all.len / sizeof(struct ctl_version); i++)
-			offer_tags(line, (const struct ctl_version *)all.data + i, before);
-	rd_buffer_free(&all);
+		rd_each(version, &all)
+			offer_tags(line, version, before);
 }
 
 static void offer_plain_tags(const struct line *line, const struct ctl_volume *volume)
@@ -184,58 +179,45 @@ static void with_first_volume(const struct line *line,
 
 static void offer_attached(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
-	size_t nr;
 
 	rd_attachments(&all);
-	at = (const struct rd_attachment *)all.data;
-	for (nr = all.len / sizeof(*at); nr--; at++)
+	rd_each(at, &all)
 		offer(line, at->volume, "attached");
-	rd_buffer_free(&all);
 }
 
 static void offer_exports(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_export *export;
-	size_t nr;
 
 	rd_exports(&all);
-	export = (const struct rd_export *)all.data;
-	for (nr = all.len / sizeof(*export); nr--; export++)
+	rd_each(export, &all)
 		if (rd_export_is_asked(export))
 			offer(line, export->name, export->uri);
-	rd_buffer_free(&all);
 }
 
 static void offer_nbds(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
-	size_t nr;
 
 	rd_mapped_nbds(&all);
-	mapped = (const struct rd_mapped_nbd *)all.data;
-	for (nr = all.len / sizeof(*mapped); nr--; mapped++)
+	rd_each(mapped, &all)
 		offer(line, mapped->name, "mapped");
-	rd_buffer_free(&all);
 }
 
 /* A device that can be written to reads the pool through one below it, "NAME:ro". */
 static void offer_mapped(const struct line *line)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
-	char name[RD_DM_NAME_MAX];
-	size_t nr = 0;
+	char name[RD_DM_NAME_MAX], *below;
 
-	if (open_pool(line->ctl) && !rd_lease_list(line->ctl->pool->sql, NULL, &all))
-		nr = all.len / sizeof(*lease);
-	lease = (const struct rd_lease *)all.data;
-	for (; nr--; lease++) {
-		char *below;
-
+	if (!open_pool(line->ctl) || rd_lease_list(line->ctl->pool->sql, NULL, &all))
+		all.len = 0;
+	rd_each(lease, &all) {
 		if (!rd_is_mapped_here(lease->device) || rd_dm_find(lease->device, name))
 			continue;
 		below = strstr(name, ":ro");
@@ -243,7 +225,6 @@ static void offer_mapped(const struct line *line)
 			*below = '\0';
 		offer(line, name, "mapped");
 	}
-	rd_buffer_free(&all);
 	offer_nbds(line);
 }
 
@@ -272,7 +253,7 @@ static void offer_options(const struct line *line)
 	unsigned int i;
 
 	for (i = 0; i < CTL_OPTIONS; i++) {
-		if (i == CTL_OPT_RETRY_LOCK || (command && !ctl_takes(command, i)))
+		if (command && !ctl_takes(command, i))
 			continue;
 		if (!command && i != CTL_OPT_POOL && i != CTL_OPT_HELP && i != CTL_OPT_VERSION)
 			continue;

@@ -72,27 +72,25 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 	unsigned int i;
 
 	ctl_json_begin(ctl, "dedup");
-	rd_json_bool(out, "dry_run", options->dry_run);
-	rd_json_bool(out, "all", report->all);
-	rd_json_u64(out, "bytes_newest", report->found.newest * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_old",
-		    (report->found.blocks - report->found.newest) * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_in_newest", report->found.old_newest * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_twice_old", report->found.old_twice * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_twice_newest", report->found.newest_twice * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_unreadable", report->found.unreadable * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_short_runs", report->short_runs * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_too_new", report->too_new * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_given_up", report->given_up * RD_BLOCK_SIZE);
+	rd_json_add(out, "dry_run=%d all=%d bytes_newest=%llu bytes_old=%llu bytes_in_newest=%llu",
+		    options->dry_run, report->all, report->found.newest * RD_BLOCK_SIZE,
+		    (report->found.blocks - report->found.newest) * RD_BLOCK_SIZE,
+		    report->found.old_newest * RD_BLOCK_SIZE);
+	rd_json_add(out, "bytes_twice_old=%llu bytes_twice_newest=%llu bytes_unreadable=%llu",
+		    report->found.old_twice * RD_BLOCK_SIZE,
+		    report->found.newest_twice * RD_BLOCK_SIZE,
+		    report->found.unreadable * RD_BLOCK_SIZE);
+	rd_json_add(out, "bytes_short_runs=%llu bytes_too_new=%llu bytes_given_up=%llu",
+		    report->short_runs * RD_BLOCK_SIZE, report->too_new * RD_BLOCK_SIZE,
+		    report->given_up * RD_BLOCK_SIZE);
 	if (options->dry_run) {
 		for (i = 0; i < RD_PASS_PIECES; i++) {
 			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_pass_pieces[i]);
 			rd_json_u64(out, name, report->shared[i] * RD_BLOCK_SIZE);
 		}
 	} else {
-		rd_json_u64(out, "recipes_changed", report->changed);
-		rd_json_u64(out, "blocks_refused", report->refused);
-		rd_json_u64(out, "blocks_capped", report->capped);
+		rd_json_add(out, "recipes_changed=%llu blocks_refused=%llu blocks_capped=%llu",
+			    report->changed, report->refused, report->capped);
 		rd_json_u64(out, "blocks_damaged", report->damaged);
 	}
 	rd_json_bool(out, "out_of_time", report->out_of_time);
@@ -101,9 +99,7 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 
 static void print_line(const char *what, u64 blocks)
 {
-	char size[CTL_SIZE_TEXT];
-
-	printf("%-46s %10s\n", what, ctl_size_print(size, blocks * RD_BLOCK_SIZE));
+	printf("%-46s %10s\n", what, ctl_size(blocks * RD_BLOCK_SIZE));
 }
 
 static void print_dry_run(const struct rd_pass_options *options,
@@ -132,14 +128,12 @@ static void print_dry_run(const struct rd_pass_options *options,
 
 static void print_done(const struct rd_pass_report *report)
 {
-	char size[CTL_SIZE_TEXT];
-
 	printf("old versions gave up %s, in %llu segment%s\n",
-	       ctl_size_print(size, report->given_up * RD_BLOCK_SIZE), report->changed,
+	       ctl_size(report->given_up * RD_BLOCK_SIZE), report->changed,
 	       report->changed == 1 ? "" : "s");
 	if (report->refused)
 		printf("left %s, which other commands have changed meanwhile\n",
-		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
+		       ctl_size(report->refused * RD_BLOCK_SIZE));
 }
 
 static void print_text(const struct rd_pass_options *options, const struct rd_pass_report *report)

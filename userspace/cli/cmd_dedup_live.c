@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_dedup.h"
-#include "host/volume/poolblocks.h"
+#include "host/volume/dedup/live_dedup.h"
+#include "host/volume/device/poolblocks.h"
 #include "cli.h"
 #include "dedup.h"
 
@@ -28,26 +28,20 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "dedup");
-	rd_json_string(out, "volume", at->volume);
-	rd_json_string(out, "mode", mode_name(options));
-	rd_json_bool(out, "dry_run", options->dry_run);
-	rd_json_u64(out, "bytes_done", report->bytes);
-	rd_json_u64(out, "bytes_found", report->found);
+	rd_json_add(out, "volume=%s mode=%s dry_run=%d bytes_done=%llu bytes_found=%llu",
+		    at->volume, mode_name(options), options->dry_run, report->bytes, report->found);
 	if (options->mode == RD_LIVE_DEDUP_POOL) {
-		rd_json_u64(out, "bytes_estimate", report->estimate);
-		rd_json_u64(out, "bytes_compared", report->compared);
-		rd_json_u64(out, "bytes_came_home", report->came_home);
+		rd_json_add(out, "bytes_estimate=%llu bytes_compared=%llu bytes_came_home=%llu",
+			    report->estimate, report->compared, report->came_home);
 		rd_json_u64(out, "cold", report->cold);
 	}
-	rd_json_u64(out, "bytes_in_pool", report->in_pool);
-	rd_json_u64(out, "bytes_mapped_before", report->mapped_before);
-	rd_json_u64(out, "bytes_mapped", report->mapped_after);
-	rd_json_u64(out, "thin_pool_used_before", report->pool_used_before);
-	rd_json_u64(out, "thin_pool_used", report->pool_used_after);
+	rd_json_add(out, "bytes_in_pool=%llu bytes_mapped_before=%llu bytes_mapped=%llu",
+		    report->in_pool, report->mapped_before, report->mapped_after);
+	rd_json_add(out, "thin_pool_used_before=%llu thin_pool_used=%llu",
+		    report->pool_used_before, report->pool_used_after);
 	if (options->mode == RD_LIVE_DEDUP_POOL && options->dry_run)
 		rd_json_string(out, "refusal", report->refusal[0] ? report->refusal : NULL);
-	rd_json_bool(out, "coming_home", report->coming_home);
-	rd_json_bool(out, "out_of_time", report->out_of_time);
+	rd_json_add(out, "coming_home=%d out_of_time=%d", report->coming_home, report->out_of_time);
 	ctl_json_end(ctl);
 }
 
@@ -55,34 +49,27 @@ static void print_dry(const struct rd_attachment *at,
 		      const struct rd_live_dedup_options *options,
 		      const struct rd_live_dedup_report *report)
 {
-	char gain[CTL_SIZE_TEXT], mapped[CTL_SIZE_TEXT];
-
-	ctl_size_print(gain, report->estimate);
-	ctl_size_print(mapped, report->mapped_before);
 	if (options->mode == RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; up to %s would be given back, and read from the pool only\n",
-		       at->volume, mapped, gain);
+		       at->volume, ctl_size(report->mapped_before), ctl_size(report->estimate));
 	if (report->refusal[0])
 		printf("%s: would be refused without --force: %s\n", at->volume, report->refusal);
 	if (options->mode != RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; how much of that is zeros shows when it is read\n",
-		       at->volume, mapped);
+		       at->volume, ctl_size(report->mapped_before));
 }
 
 static void print_gain(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
 {
-	char found[CTL_SIZE_TEXT], before[CTL_SIZE_TEXT], after[CTL_SIZE_TEXT];
-	char in_pool[CTL_SIZE_TEXT];
+	const char *before = ctl_size(report->mapped_before);
+	const char *after = ctl_size(report->mapped_after);
+	const char *found = ctl_size(report->found);
 
-	ctl_size_print(found, report->found);
-	ctl_size_print(before, report->mapped_before);
-	ctl_size_print(after, report->mapped_after);
-	ctl_size_print(in_pool, report->in_pool);
 	if (options->mode == RD_LIVE_DEDUP_POOL)
 		printf("%s: reads %s from the pool only, %s of it since now; takes up %s of its thin pool, was %s\n",
-		       at->volume, in_pool, found, after, before);
+		       at->volume, ctl_size(report->in_pool), found, after, before);
 	else
 		printf("%s: found %s of zeros in whole chunks; takes up %s of its thin pool, was %s\n",
 		       at->volume, found, after, before);
@@ -92,10 +79,8 @@ static void print_cold(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
 {
-	char home[CTL_SIZE_TEXT];
-
 	printf("%s: %s of what was read from the pool came home since the last run; blocks that were written within %llu versions are left, not %u\n",
-	       at->volume, ctl_size_print(home, report->came_home), report->cold, options->cold);
+	       at->volume, ctl_size(report->came_home), report->cold, options->cold);
 }
 
 static void print_text(const struct rd_attachment *at,
@@ -132,11 +117,10 @@ static void print_report(struct ctl *ctl, const struct rd_attachment *at,
 static int confirm(void *ctx, const struct rd_attachment *at, u64 bytes)
 {
 	struct ctl *ctl = ctx;
-	char size[CTL_SIZE_TEXT];
 
 	ctl_progress_clear(&ctl->progress);
 	return ctl_ask(ctl, "%s will read %s from '%s' and nowhere else. That pool is no backup of it any more",
-		       at->volume, ctl_size_print(size, bytes), ctl->pool->path);
+		       at->volume, ctl_size(bytes), ctl->pool->path);
 }
 
 /* Open the pool that blocks of it lie in, or the one that the user has named. */
@@ -192,14 +176,12 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
 			 const struct rd_live_dedup_undo_report *report)
 {
-	char size[CTL_SIZE_TEXT];
-
 	if (ctl->json)
 		ctl_json(ctl, "dedup", "volume=%s undo=%d bytes_copied=%llu", at->volume,
 			 true, report->bytes);
 	else if (!ctl->quiet)
 		printf("%s: copied %s back; all of it is on the volume\n", at->volume,
-		       ctl_size_print(size, report->bytes));
+		       ctl_size(report->bytes));
 }
 
 static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
@@ -337,8 +319,8 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 
 int ctl_dedup_live(struct ctl *ctl)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_live_dedup_options options;
-	struct rd_buffer all = { 0 };
 	unsigned int failed = 0;
 	int r = read_options(ctl, &options);
 
@@ -348,6 +330,5 @@ int ctl_dedup_live(struct ctl *ctl)
 		rd_warn("no volume is attached on this host");
 	if (!r)
 		r = dedup_each(ctl, &options, &all, failed);
-	rd_buffer_free(&all);
 	return r;
 }

@@ -68,13 +68,12 @@ static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
 /* With --verbose: what this version alone gave up; the queue is not given back yet. */
 static int tell_given_up(struct ctl *ctl, const struct ctl_version *version, u64 before)
 {
-	char text[CTL_SIZE_TEXT];
 	u64 after;
 	int r = rd_blocks_owned(ctl->pool->sql, &after);
 
 	if (!r && !ctl->json)
 		printf("%s gave up %s\n", version->name,
-		       ctl_size_print(text, before > after ? (before - after) * RD_BLOCK_SIZE : 0));
+		       ctl_size(before > after ? (before - after) * RD_BLOCK_SIZE : 0));
 	return r;
 }
 
@@ -167,7 +166,7 @@ static void json_one(struct ctl *ctl, const struct ctl_version *version,
 
 static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	int r = 0;
 
 	if (version->version.state == RD_VERSION_HELD)
@@ -176,14 +175,11 @@ static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 		json_one(ctl, version, &leases);
 	else if (!r)
 		print_one(ctl, version, &leases);
-	rd_buffer_free(&leases);
 	return r;
 }
 
 static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
 {
-	char text[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json_begin(ctl, "freed");
 		rd_json_u64(&ctl->out, "bytes", freed);
@@ -191,7 +187,7 @@ static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
 			rd_json_bool(&ctl->out, "dry_run", true);
 		ctl_json_end(ctl);
 	} else if (dry || !ctl->quiet) {
-		printf("%s %s\n", dry ? "would free" : "freed", ctl_size_print(text, freed));
+		printf("%s %s\n", dry ? "would free" : "freed", ctl_size(freed));
 	}
 }
 
@@ -351,7 +347,7 @@ static int delete(struct ctl *ctl, struct rd_buffer *found)
 
 int cmd_delete(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int i, r = 0;
 
@@ -359,6 +355,5 @@ int cmd_delete(struct ctl *ctl)
 		r = ctl_versions_operand(ctl, i, false, &name);
 	if (!r)
 		r = delete(ctl, &versions);
-	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "host/sys/dm.h"
-#include "host/volume/attachment.h"
+#include "host/volume/device/attachment.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/read/resolve.h"

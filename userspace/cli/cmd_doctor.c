@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "host/sys/run.h"
-#include "host/volume/hooks.h"
+#include "host/volume/freeze/hooks.h"
 #include "pool/engine/journal/journal_life.h"
 #include "pool/engine/version/session.h"
 #include "doctor.h"
@@ -54,14 +54,13 @@ int ctl_mend_by_package(struct ctl_finding *ret, const char *deb, const char *rp
 
 int ctl_ask_program(char *const *argv, char *ret, size_t size)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r = rd_run_quietly(argv, &text);
 	size_t len = text.len ? strcspn((char *)text.data, "\n") : 0;
 
 	while (len && text.data[len - 1] == ' ')
 		len--;
 	snprintf(ret, size, "%.*s", (int)len, len ? (char *)text.data : "");
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -98,16 +97,14 @@ static int check_life(const struct rd_pool *pool)
 
 static int look_into_pool(struct ctl *ctl, struct ctl_pool_stats *ret)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = ctl_open(ctl, RD_POOL_READ);
 
 	if (!r)
 		r = check_life(ctl->pool);
 	if (!r)
 		r = ctl_pool_stats(ctl, ret, &volumes);
-	r = ctl_close(ctl, r);
-	rd_buffer_free(&volumes);
-	return r;
+	return ctl_close(ctl, r);
 }
 
 static int check_pool(struct ctl *ctl, struct ctl_finding *ret)
@@ -135,7 +132,7 @@ static int check_pool(struct ctl *ctl, struct ctl_finding *ret)
 
 /* --- volumes */
 
-static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
+static int check_volumes(struct ctl_finding *ret)
 {
 	char text[CTL_PROBLEM_TEXT];
 	struct rd_buffer all = { 0 };
@@ -144,7 +141,6 @@ static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	struct rd_health health;
 	int r = rd_attachments(&all);
 
-	(void)ctl;
 	rd_each(at, &all) {
 		nr++;
 		rd_health_check(&health, at);
@@ -182,13 +178,12 @@ static int find_hooks(struct rd_hooks *hooks, char off[PATH_MAX])
 	return r;
 }
 
-static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
+static int check_hooks(struct ctl_finding *ret)
 {
 	struct rd_hooks hooks;
 	char off[PATH_MAX];
 	int r = find_hooks(&hooks, off);
 
-	(void)ctl;
 	if (!r && off[0]) {
 		ctl_find_that(ret, CTL_FINDING_NOTE, "'%s' is not executable, and so switched off",
 			      off);
@@ -202,10 +197,10 @@ static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
 
 /* The pool is the last one: a disk or a network that does not answer may keep it for long. */
 const struct ctl_doctor_check ctl_pool_checks[] = {
-	{ .name = "settings", .run = check_settings },
+	{ .name = "settings", .ask = check_settings },
 	{ .name = "volumes", .run = check_volumes },
 	{ .name = "hooks", .run = check_hooks },
-	{ .name = "pool", .run = check_pool },
+	{ .name = "pool", .ask = check_pool },
 	{ }
 };
 
@@ -260,7 +255,8 @@ static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 	int r;
 
 	ctl_keep_messages(&said);
-	r = check->run ? check->run(ctl, &finding) : ctl_find_program(&finding, &check->program);
+	r = check->ask ? check->ask(ctl, &finding) : check->run ? check->run(&finding) :
+		ctl_find_program(&finding, &check->program);
 	ctl_keep_messages(NULL);
 	if (!finding.text[0])
 		ctl_find_that(&finding, state_of_failed(&finding, r), "%s", said.error[0] ?

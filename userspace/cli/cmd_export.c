@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
+#include "host/volume/map/export.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/version/version.h"
 #include "remote.h"
@@ -213,14 +213,13 @@ static void print_one(struct ctl *ctl, const struct rd_export *export)
 
 int ctl_print_exports(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 	int r = rd_exports(&all);
 
 	rd_each(export, &all)
 		if (!r && rd_export_is_asked(export))
 			print_one(ctl, export);
-	rd_buffer_free(&all);
 	return r;
 }
 
@@ -251,7 +250,7 @@ static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 
 int cmd_unexport(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 	unsigned int nr = 0;
 	int r, first = 0;
@@ -266,7 +265,6 @@ int cmd_unexport(struct ctl *ctl)
 		/* One that does not end keeps no other from it. */
 		first = first ? first : end_one(ctl, export);
 	}
-	rd_buffer_free(&all);
 	if (r || nr || ctl_has(ctl, CTL_OPT_ALL))
 		return r ? r : first;
 	rd_err(0, "'%s' is not exported on this host by this user", ctl->operands[0]);

@@ -75,8 +75,6 @@ static int check_options(struct files *files)
 
 static void print_system(struct ctl *ctl, const struct rd_guest_record *system)
 {
-	char size[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json(ctl, "file_system", "device=%s file_system=%s label=%s size=%llu",
 			 system->text[0], system->text[1], system->text[2], system->size);
@@ -86,7 +84,7 @@ static void print_system(struct ctl *ctl, const struct rd_guest_record *system)
 	putchar(' ');
 	ctl_print_name(system->text[1][0] ? system->text[1] : "unknown");
 	if (system->size)
-		printf(" %s", ctl_size_print(size, system->size));
+		printf(" %s", ctl_size(system->size));
 	if (system->text[2][0]) {
 		putchar(' ');
 		ctl_print_name(system->text[2]);
@@ -106,8 +104,7 @@ static void print_file(struct files *files, const struct rd_guest_record *file)
 		snprintf(path, sizeof(path), "%s%s%s", files->path,
 			 is_whole || !files->name[0] ? "" : "/", is_whole ? "" : file->text[0]);
 		ctl_json_begin(ctl, "file");
-		rd_json_string(&ctl->out, "version", files->version.version.name);
-		rd_json_string(&ctl->out, "path", path);
+		rd_json_add(&ctl->out, "version=%s path=%s", files->version.version.name, path);
 		ctl_json_file(ctl, file);
 		if (file->text[1][0])
 			rd_json_string(&ctl->out, "target", file->text[1]);

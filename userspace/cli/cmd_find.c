@@ -64,7 +64,7 @@ static int add(struct find *find, const struct ctl_version *version, const struc
 
 static int add_volume(struct find *find, const struct ctl_volume *volume, u64 newest)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_version *list;
 	size_t nr, i;
 	int r = ctl_versions(find->ctl, volume, &all);
@@ -73,14 +73,13 @@ static int add_volume(struct find *find, const struct ctl_volume *volume, u64 ne
 	nr = all.len / sizeof(*list);
 	for (i = 0; i < nr && i < newest && !r; i++)
 		r = add(find, &list[nr - 1 - i], i ? &list[nr - i] : NULL);
-	rd_buffer_free(&all);
 	return r;
 }
 
 static int collect(struct find *find, const struct ctl_name *name, u64 newest)
 {
 	struct ctl *ctl = find->ctl;
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	struct ctl_version one;
 	int r;
@@ -93,7 +92,6 @@ static int collect(struct find *find, const struct ctl_name *name, u64 newest)
 	rd_each(volume, &volumes)
 		if (!r)
 			r = add_volume(find, volume, newest);
-	rd_buffer_free(&volumes);
 	return r;
 }
 
@@ -228,10 +226,8 @@ static void print_run(struct ctl *ctl, const struct hit *new, const struct hit *
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "found");
-		rd_json_string(&ctl->out, "volume", first->volume);
-		rd_json_string(&ctl->out, "path", new->path);
-		rd_json_string(&ctl->out, "first", first->name);
-		rd_json_string(&ctl->out, "last", last->name);
+		rd_json_add(&ctl->out, "volume=%s path=%s first=%s last=%s",
+			    first->volume, new->path, first->name, last->name);
 		ctl_json_file(ctl, &new->file);
 		ctl_json_end(ctl);
 		return;

@@ -8,8 +8,6 @@
 
 static void print(struct ctl *ctl, const struct rd_grow_report *report)
 {
-	char before[CTL_SIZE_TEXT], now[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json(ctl, "grow", "pool=%s frames_before=%llu frames=%llu", ctl->pool->path,
 			 report->frames_before, report->frames);
@@ -17,13 +15,13 @@ static void print(struct ctl *ctl, const struct rd_grow_report *report)
 	}
 	if (ctl->quiet)
 		return;
-	ctl_size_print(before, report->frames_before * RD_SEG_SIZE);
-	ctl_size_print(now, report->frames * RD_SEG_SIZE);
 	if (report->frames == report->frames_before)
-		printf("the pool '%s' has room for %s already\n", ctl->pool->path, now);
+		printf("the pool '%s' has room for %s already\n", ctl->pool->path,
+		       ctl_size(report->frames * RD_SEG_SIZE));
 	else
-		printf("the pool '%s' has room for %s now, it was %s\n", ctl->pool->path, now,
-		       before);
+		printf("the pool '%s' has room for %s now, it was %s\n", ctl->pool->path,
+		       ctl_size(report->frames * RD_SEG_SIZE),
+		       ctl_size(report->frames_before * RD_SEG_SIZE));
 }
 
 int cmd_grow(struct ctl *ctl)

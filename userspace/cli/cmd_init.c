@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "host/sys/block.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/catalog/rules.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/shard.h"

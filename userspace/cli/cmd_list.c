@@ -70,17 +70,16 @@ static const char *or_dash(const char *text)
 static void print_row(const struct table *table, const struct ctl_described *row, size_t i)
 {
 	const struct rd_version *version = &row->v.version;
-	char time[CTL_TIME_TEXT], text[CTL_SIZE_TEXT], state[CTL_STATE_TEXT];
+	char state[CTL_STATE_TEXT];
 
-	printf("%-*s  %-19s", table->name, row->v.name, ctl_time_print(time, version->time));
-	printf("  %10s", ctl_size_print(text, version->size));
-	printf("  %10s", ctl_size_print(text, version->blocks_changed * RD_BLOCK_SIZE));
+	printf("%-*s  %-19s", table->name, row->v.name, ctl_time(version->time));
+	printf("  %10s", ctl_size(version->size));
+	printf("  %10s", ctl_size(version->blocks_changed * RD_BLOCK_SIZE));
 	if (rd_verbosity > 0) {
-		printf("  %10s", ctl_size_print(text, version->bytes_read));
-		printf("  %10s", ctl_size_print(text, version->bytes_stored));
+		printf("  %10s", ctl_size(version->bytes_read));
+		printf("  %10s", ctl_size(version->bytes_stored));
 	}
-	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" :
-	       ctl_size_print(text, row->unique));
+	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" : ctl_size(row->unique));
 	if (table->map) {
 		fputs("  ", stdout);
 		ctl_bar_map(table->maps[i].text, table->map);
@@ -125,7 +124,6 @@ static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
 {
 	u64 size = partial->version.size;
 	u64 there = rd_min((u64)partial->version.cursor << RD_SEG_SHIFT, size);
-	char text[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json(ctl, "arriving", "version=%s volume=%s size=%llu arrived=%llu",
@@ -133,7 +131,7 @@ static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
 		return;
 	}
 	printf("%s is arriving: %.0f %% of %s is there, and 'receive' or 'send' goes on\n",
-	       partial->name, size ? 100.0 * there / size : 0, ctl_size_print(text, size));
+	       partial->name, size ? 100.0 * there / size : 0, ctl_size(size));
 }
 
 static int add_partial(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *to)
@@ -177,9 +175,9 @@ static int without_damage(struct listed *listed, int r)
 static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct listed *listed,
 		    size_t begin)
 {
+	RD_BUFFER struct rd_buffer texts = { 0 };
 	const struct ctl_described *list = (const struct ctl_described *)listed->described.data;
 	size_t i, nr = listed->described.len / sizeof(*list) - begin;
-	struct rd_buffer texts = { 0 };
 	struct map_text map_text;
 	struct ctl_map map;
 	int r;
@@ -193,14 +191,13 @@ static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct lis
 			 ctl_map_text(&map, &texts, i));
 		rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
 	}
-	rd_buffer_free(&texts);
 	return r ? r : listed->maps.failed ? -ENOMEM : 0;
 }
 
 /* @name: NULL: of all volumes. */
 static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r = ctl_volumes(ctl, name, &volumes);
 	size_t begin;
@@ -215,13 +212,12 @@ static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
 		if (!r)
 			r = add_partial(ctl, volume, &listed->partials);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 
 static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct listed *listed)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	int r = ctl_find_each(ctl, name, &versions);
 
@@ -233,7 +229,6 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 		if (!r)
 			rd_buffer_put(&listed->described, &described, sizeof(described));
 	}
-	rd_buffer_free(&versions);
 	return !r && listed->described.failed ? -ENOMEM : r;
 }
 
@@ -241,7 +236,7 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 static int list_all(struct ctl *ctl, const struct ctl_name *name)
 {
 	struct listed listed = { .is_damaged = false };
-	struct rd_buffer boots = { 0 };
+	RD_BUFFER struct rd_buffer boots = { 0 };
 	int r;
 
 	/* Read one state of the catalog, whatever other commands do meanwhile. */
@@ -259,7 +254,6 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 		print_all(ctl, &listed.described, &listed.maps);
 		print_partials(ctl, &listed.partials);
 	}
-	rd_buffer_free(&boots);
 	rd_buffer_free(&listed.partials);
 	rd_buffer_free(&listed.maps);
 	ctl_described_free(&listed.described);

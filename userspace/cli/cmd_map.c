@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "host/sys/layers.h"
-#include "host/volume/attachment.h"
-#include "host/volume/mapped.h"
-#include "host/volume/mapped_nbd.h"
-#include "host/volume/target.h"
-#include "host/volume/version_table.h"
+#include "host/volume/device/attachment.h"
+#include "host/volume/device/target.h"
+#include "host/volume/device/version_table.h"
+#include "host/volume/map/mapped.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "remote.h"
@@ -212,7 +212,7 @@ static void print_nbd(struct ctl *ctl, const struct rd_mapped_nbd *mapped)
 
 int ctl_print_nbds(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
 	/* Others do not see root's exports, and cannot tell whether these live. */
 	int r = geteuid() ? 0 : rd_mapped_nbds(&all);
@@ -220,7 +220,6 @@ int ctl_print_nbds(struct ctl *ctl)
 	rd_each(mapped, &all)
 		if (!r)
 			print_nbd(ctl, mapped);
-	rd_buffer_free(&all);
 	return r;
 }
 
@@ -269,7 +268,7 @@ int cmd_map(struct ctl *ctl)
 
 static int is_kept_for(struct ctl *ctl, const char *device)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	bool found = false;
 	int r;
@@ -277,7 +276,6 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 	r = rd_lease_list(ctl->pool->sql, NULL, &all);
 	rd_each(lease, &all)
 		found |= !strcmp(lease->device, device);
-	rd_buffer_free(&all);
 	if (r || found)
 		return r;
 	rd_err(0, "the pool keeps nothing for a device '%s'", device);
@@ -288,7 +286,7 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 /* Is @device that of an attached volume, whose devices may be missing now? */
 static int is_attached(const char *device)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	char uuid[RD_DM_NAME_MAX];
 	int r;
@@ -301,7 +299,6 @@ static int is_attached(const char *device)
 		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool", at->volume);
 		r = -EBUSY;
 	}
-	rd_buffer_free(&all);
 	return r;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/health.h"
+#include "host/volume/attach/health.h"
 #include "poolstats.h"
 #include "replace.h"
 
@@ -178,8 +178,8 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 /* Print the pool's metrics; nothing if no pool is named. */
 static int print_pool(struct ctl *ctl, FILE *out)
 {
+	RD_BUFFER struct rd_buffer pools = { 0 }, volumes = { 0 };
 	const char *path = ctl_pool_path(ctl);
-	struct rd_buffer pools = { 0 }, volumes = { 0 };
 	struct ctl_pool_stats stats;
 	struct pool_row row;
 	int r;
@@ -199,10 +199,7 @@ static int print_pool(struct ctl *ctl, FILE *out)
 	rd_buffer_put(&pools, &row, sizeof(row));
 	PRINT(out, pool_metrics, "pool", &pools, struct pool_row);
 	PRINT(out, volume_metrics, "volume", &volumes, struct ctl_volume_stats);
-	r = pools.failed ? -ENOMEM : r;
-	rd_buffer_free(&pools);
-	rd_buffer_free(&volumes);
-	return r;
+	return pools.failed ? -ENOMEM : r;
 }
 
 /* --- devices */
@@ -236,7 +233,7 @@ static void read_device(const struct rd_attachment *at, struct device_row *row)
 
 static int print_devices(FILE *out)
 {
-	struct rd_buffer all = { 0 }, rows = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 }, rows = { 0 };
 	const struct rd_attachment *at;
 	struct device_row row;
 	int r;
@@ -250,10 +247,7 @@ static int print_devices(FILE *out)
 		rd_buffer_put(&rows, &row, sizeof(row));
 	}
 	PRINT(out, device_metrics, "volume", &rows, struct device_row);
-	r = rows.failed ? -ENOMEM : r;
-	rd_buffer_free(&all);
-	rd_buffer_free(&rows);
-	return r;
+	return rows.failed ? -ENOMEM : r;
 }
 
 /* --- where to */

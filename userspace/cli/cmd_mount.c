@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "host/sys/layers.h"
-#include "host/volume/mapped.h"
-#include "host/volume/mapped_nbd.h"
-#include "host/volume/mount.h"
-#include "host/volume/target.h"
+#include "host/volume/device/target.h"
+#include "host/volume/map/mapped.h"
+#include "host/volume/map/mapped_nbd.h"
+#include "host/volume/map/mount.h"
 #include "cli.h"
 
 static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *path,

@@ -45,7 +45,7 @@ static int set_protected(struct ctl *ctl, struct ctl_version *version, bool prot
 /* Change those that operand @nr names. */
 static int protect_each(struct ctl *ctl, int nr, bool protect)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_version *version;
 	struct ctl_name name;
 	int r;
@@ -55,7 +55,6 @@ static int protect_each(struct ctl *ctl, int nr, bool protect)
 	rd_each(version, &versions)
 		if (!r)
 			r = set_protected(ctl, version, protect);
-	rd_buffer_free(&versions);
 	return r;
 }
 
@@ -136,7 +135,7 @@ static int change_tags(struct ctl *ctl, struct ctl_version *version)
 
 static int tell_tags(struct ctl *ctl, const struct ctl_version *version)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	const char *tag, *end;
 	int r;
 
@@ -156,7 +155,6 @@ static int tell_tags(struct ctl *ctl, const struct ctl_version *version)
 			printf(" %s", tag);
 		printf("%s\n", tags.len ? "" : " no tags");
 	}
-	rd_buffer_free(&tags);
 	return r;
 }
 

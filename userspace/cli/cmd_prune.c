@@ -109,7 +109,7 @@ static bool has_kept_tag(const struct ctl *ctl, const struct rd_buffer *tags)
 static int fill_item(struct ctl *ctl, const struct rd_version *version,
 		     struct ctl_keep_item *item)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	int r = ctl_tags(ctl, version, &tags);
 
 	*item = (struct ctl_keep_item){
@@ -117,7 +117,6 @@ static int fill_item(struct ctl *ctl, const struct rd_version *version,
 		.is_protected = version->is_protected,
 		.is_tagged = !r && has_kept_tag(ctl, &tags),
 	};
-	rd_buffer_free(&tags);
 	return r;
 }
 
@@ -128,9 +127,8 @@ static void print_json(struct prune *prune, const struct ctl_version *version,
 	unsigned int i;
 
 	ctl_json_begin(ctl, "plan");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_u64(&ctl->out, "time", version->version.time);
-	rd_json_bool(&ctl->out, "keep", item->reasons);
+	rd_json_add(&ctl->out, "version=%s time=%llu keep=%d",
+		    version->name, version->version.time, !!item->reasons);
 	rd_json_begin(&ctl->out, "reasons", '[');
 	for (i = 0; i < CTL_KEEP_RULES; i++)
 		if (item->reasons >> i & 1)
@@ -144,14 +142,13 @@ static void print_text(struct prune *prune, const struct ctl_version *version,
 		       const struct ctl_keep_item *item)
 {
 	const char *comma = "  ";
-	char time[CTL_TIME_TEXT];
 	unsigned int i;
 
 	/* Deleted versions are printed when they are deleted. */
 	if (!prune->dry && rd_verbosity < 1)
 		return;
 	printf("%-12s  %-20s  %s", item->reasons ? "keep" : prune->dry ? "would delete" : "delete",
-	       version->name, ctl_time_print(time, version->version.time));
+	       version->name, ctl_time(version->version.time));
 	for (i = 0; i < CTL_KEEP_RULES; i++) {
 		if (!(item->reasons >> i & 1))
 			continue;
@@ -198,20 +195,19 @@ static int plan_versions(struct prune *prune, const struct ctl_volume *volume,
 
 static int plan_volume(struct prune *prune, const struct ctl_volume *volume)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	int r;
 
 	r = ctl_versions(prune->ctl, volume, &versions);
 	if (!r && versions.len)
 		r = plan_versions(prune, volume, (struct ctl_version *)versions.data,
 				  versions.len / sizeof(struct ctl_version));
-	rd_buffer_free(&versions);
 	return r;
 }
 
 static int plan(struct prune *prune, const char *name)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r;
 
@@ -223,7 +219,6 @@ static int plan(struct prune *prune, const char *name)
 		if (!r)
 			r = plan_volume(prune, volume);
 	rd_sql_end_read(prune->ctl->pool->sql);
-	rd_buffer_free(&volumes);
 	return r;
 }
 

@@ -30,42 +30,35 @@ static int check_options(const struct ctl *ctl, bool from_file)
 
 static void tell(void *ctx, const char *volume, const struct rd_version *version, u64 bytes)
 {
-	char name[CTL_VERSION_TEXT], size[CTL_SIZE_TEXT];
+	char name[CTL_VERSION_TEXT];
 	struct ctl *ctl = ctx;
 
 	ctl_name_print(name, volume, version->number);
 	ctl_progress_clear(&ctl->progress);
 	if (ctl->json) {
-		ctl_json_begin(ctl, "receive");
-		rd_json_string(&ctl->out, "version", name);
-		rd_json_u64(&ctl->out, "bytes_received", bytes);
-		rd_json_u64(&ctl->out, "bytes_stored", version->bytes_stored);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "receive", "version=%s bytes_received=%llu bytes_stored=%llu", name,
+			 bytes, version->bytes_stored);
 	} else if (!ctl->quiet) {
-		printf("received %s: %s\n", name, ctl_size_print(size, bytes));
+		printf("received %s: %s\n", name, ctl_size(bytes));
 	}
 }
 
 static void tell_all(struct ctl *ctl, const struct rd_wire *wire,
 		     const struct rd_receive_report *report)
 {
-	char size[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT];
-
 	if (ctl->json) {
 		ctl_json_begin(ctl, "received");
-		rd_json_u64(&ctl->out, "versions", report->versions);
-		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
-		rd_json_u64(&ctl->out, "blocks_changed", report->blocks_changed);
-		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
-		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		rd_json_add(&ctl->out, "versions=%llu versions_refused=%llu blocks_changed=%llu",
+			    report->versions, report->skipped, report->blocks_changed);
+		rd_json_add(&ctl->out, "bytes_sent=%llu bytes_received=%llu",
+			    wire->sent, wire->received);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions) {
 		printf("nothing new to receive from %s\n", wire->peer);
 	} else if (!ctl->quiet && wire->out >= 0) {
-		printf("%llu version%s: %s over the wire, for %s that changed\n",
-		       report->versions, report->versions == 1 ? "" : "s",
-		       ctl_size_print(size, wire->sent + wire->received),
-		       ctl_size_print(changed, report->blocks_changed * RD_BLOCK_SIZE));
+		printf("%llu version%s: %s over the wire, for %s that changed\n", report->versions,
+		       report->versions == 1 ? "" : "s", ctl_size(wire->sent + wire->received),
+		       ctl_size(report->blocks_changed * RD_BLOCK_SIZE));
 	}
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/engine/care/adopt.h"
 #include "pool/engine/care/check.h"
 #include "pool/engine/care/copy.h"
@@ -68,24 +68,21 @@ static u64 nr_left(const struct rd_damage_report *report)
 static void print_json(struct ctl *ctl, const struct rd_damage_report *report)
 {
 	ctl_json_begin(ctl, "repair");
-	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
-	rd_json_u64(&ctl->out, "blocks_damaged", report->blocks_bad);
-	rd_json_u64(&ctl->out, "blocks_healed", report->blocks_healed);
-	rd_json_u64(&ctl->out, "fingerprints_damaged", report->fps_bad);
-	rd_json_u64(&ctl->out, "fingerprints_healed", report->fps_healed);
-	rd_json_u64(&ctl->out, "segments_lost", report->recipes_lost);
-	rd_json_bool(&ctl->out, "catalog_copy_healed", report->journal_bad);
+	rd_json_add(&ctl->out, "bytes_read=%llu blocks_damaged=%llu blocks_healed=%llu",
+		    report->bytes_read, report->blocks_bad, report->blocks_healed);
+	rd_json_add(&ctl->out, "fingerprints_damaged=%llu fingerprints_healed=%llu",
+		    report->fps_bad, report->fps_healed);
+	rd_json_add(&ctl->out, "segments_lost=%llu catalog_copy_healed=%d",
+		    report->recipes_lost, report->journal_bad);
 	ctl_json_end(ctl);
 }
 
 static void print_text(const struct ctl *ctl, const struct rd_damage_report *report)
 {
 	const char *would = ctl_has(ctl, CTL_OPT_DRY_RUN) ? "would be " : "";
-	char read[CTL_SIZE_TEXT];
 
-	printf("read %s: %llu blocks damaged, %llu %shealed\n",
-	       ctl_size_print(read, report->bytes_read), report->blocks_bad,
-	       report->blocks_healed, would);
+	printf("read %s: %llu blocks damaged, %llu %shealed\n", ctl_size(report->bytes_read),
+	       report->blocks_bad, report->blocks_healed, would);
 	if (report->fps_bad)
 		printf("%llu fingerprints damaged, %llu %smade again\n", report->fps_bad,
 		       report->fps_healed, would);

@@ -86,12 +86,11 @@ static int report(struct ctl *ctl, const struct ctl_keep_policy *policy)
 
 static int check_volumes(struct ctl *ctl)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int i, r = 0;
 
 	for (i = 0; i < ctl->nr_operands && !r; i++)
 		r = ctl_volumes(ctl, ctl->operands[i], &volumes);
-	rd_buffer_free(&volumes);
 	return r;
 }
 

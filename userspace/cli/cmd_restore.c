@@ -18,7 +18,7 @@
 #include "base/direct.h"
 #include "host/sys/block.h"
 #include "host/sys/probe.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/data/store.h"
 #include "pool/engine/read/restore.h"
 #include "pool/stream/receive_disk.h"
@@ -98,7 +98,7 @@ static int open_file(struct target *target, const struct stat *st)
 
 static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
 {
-	struct rd_buffer volumes = { 0 }, names = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 }, names = { 0 };
 	const struct ctl_volume *volume;
 	struct rd_overwrite overwrite = {
 		.pool = ctl->pool ? ctl->pool->path : "",
@@ -116,8 +116,6 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 		r = -ENOMEM;
 	if (!r)
 		r = rd_check_overwrite(path, &overwrite);
-	rd_buffer_free(&volumes);
-	rd_buffer_free(&names);
 	return r;
 }
 
@@ -171,7 +169,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 /* Print "vg-vm1, 8.0 MiB, holds ext4" into @text, and return it. */
 static const char *describe(char *text, size_t size, const struct target *target)
 {
-	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
+	char name[RD_DM_NAME_MAX] = "";
 	struct rd_content content;
 	const char *holds = "";
 	struct stat st;
@@ -182,7 +180,7 @@ static const char *describe(char *text, size_t size, const struct target *target
 			holds = rd_content_text(&content);
 	}
 	snprintf(text, size, "%s%s%s%s%s", name, name[0] ? ", " : "",
-		 ctl_size_print(number, target->size), holds[0] ? ", holds " : "", holds);
+		 ctl_size(target->size), holds[0] ? ", holds " : "", holds);
 	return text;
 }
 
@@ -273,13 +271,11 @@ static void print_json(struct ctl *ctl, const struct target *target,
 		       const struct ctl_version *version, const struct rd_restore_report *report)
 {
 	ctl_json_begin(ctl, "restore");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_string(&ctl->out, "target", target->path);
-	rd_json_u64(&ctl->out, "size", version->version.size);
-	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
-	rd_json_u64(&ctl->out, "bytes_written", report->bytes_written);
-	rd_json_u64(&ctl->out, "bytes_same", report->bytes_same);
-	rd_json_u64(&ctl->out, "blocks_from_copies", report->blocks_copied);
+	rd_json_add(&ctl->out, "version=%s target=%s size=%llu bytes_read=%llu bytes_written=%llu",
+		    version->name, target->path, version->version.size, report->bytes_read,
+		    report->bytes_written);
+	rd_json_add(&ctl->out, "bytes_same=%llu blocks_from_copies=%llu",
+		    report->bytes_same, report->blocks_copied);
 	ctl_json_bad(ctl, report);
 	ctl_json_end(ctl);
 }
@@ -297,15 +293,14 @@ static void tell_copied(const struct ctl_version *version, const struct rd_resto
 static int tell(struct ctl *ctl, const struct target *target,
 		const struct ctl_version *version, const struct rd_restore_report *report)
 {
-	char wrote[CTL_SIZE_TEXT], size[CTL_SIZE_TEXT], except[CTL_EXCEPT_TEXT];
+	char except[CTL_EXCEPT_TEXT];
 
 	if (ctl->json)
 		print_json(ctl, target, version, report);
 	else if (!ctl->quiet)
 		printf("restored %s to '%s'%s: wrote %s of %s\n", version->name, target->path,
-		       ctl_bad_print(except, report),
-		       ctl_size_print(wrote, report->bytes_written),
-		       ctl_size_print(size, version->version.size));
+		       ctl_bad_print(except, report), ctl_size(report->bytes_written),
+		       ctl_size(version->version.size));
 	tell_copied(version, report);
 	if (!report->bad.len)
 		return 0;

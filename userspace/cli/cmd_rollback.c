@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_rollback.h"
+#include "host/volume/snapshot/live_rollback.h"
 #include "cli.h"
 
 static void print_report(struct ctl *ctl, const struct rd_attachment *at,
@@ -148,7 +148,7 @@ static int roll_back_all(struct ctl *ctl, const struct rd_buffer *versions)
 
 int cmd_rollback(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int r;
 
@@ -161,6 +161,5 @@ int cmd_rollback(struct ctl *ctl)
 		r = ctl_find_each(ctl, &name, &versions);
 	if (!r)
 		r = roll_back_all(ctl, &versions);
-	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

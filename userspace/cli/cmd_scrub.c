@@ -110,7 +110,7 @@ static int print_damage(struct scrub *scrub, const char *volume, int r)
 
 static int scrub_volume(struct scrub *scrub, const char *name)
 {
-	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 }, versions = { 0 };
 	const struct ctl_volume *volume;
 	struct ctl_version *version;
 	int r;
@@ -124,8 +124,6 @@ static int scrub_volume(struct scrub *scrub, const char *name)
 	rd_each(version, &versions)
 		if (!r)
 			r = scrub_version(scrub, version);
-	rd_buffer_free(&volumes);
-	rd_buffer_free(&versions);
 	return print_damage(scrub, name, r);
 }
 
@@ -279,12 +277,10 @@ static void print_so_far(const struct scrub *scrub)
 
 static void tell_text(const struct scrub *scrub)
 {
-	char read[CTL_SIZE_TEXT];
-
 	printf("scrub %s: ", is_damaged(scrub) ? "found damage" : "OK");
 	if (!scrub->in_parts)
 		printf("%llu version%s, ", scrub->nr_versions, scrub->nr_versions == 1 ? "" : "s");
-	printf("%s read, ", ctl_size_print(read, scrub->bytes_read));
+	printf("%s read, ", ctl_size(scrub->bytes_read));
 	if (scrub->in_parts)
 		print_so_far(scrub);
 	if (scrub->nr_damaged)
@@ -302,11 +298,10 @@ static void tell(const struct scrub *scrub)
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "scrub");
-		rd_json_u64(&ctl->out, "versions", scrub->nr_versions);
-		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
-		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
-		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
-		rd_json_u64(&ctl->out, "catalog_errors", scrub->nr_wrong);
+		rd_json_add(&ctl->out, "versions=%llu versions_damaged=%llu versions_left_out=%llu",
+			    scrub->nr_versions, scrub->nr_damaged, scrub->nr_left_out);
+		rd_json_add(&ctl->out, "fingerprints_damaged=%llu catalog_errors=%llu",
+			    scrub->nr_fps, scrub->nr_wrong);
 		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
 		if (scrub->in_parts)
 			rd_json_u64(&ctl->out, "percent_so_far", scrub->part.next == U64_MAX ? 100 :

@@ -104,22 +104,19 @@ static void json_begin(const struct telling *telling, const char *type,
 	struct ctl *ctl = telling->ctl;
 
 	ctl_json_begin(ctl, type);
-	rd_json_string(&ctl->out, "version", telling->subject);
-	rd_json_string(&ctl->out, "to", telling->to);
-	rd_json_string(&ctl->out, "as", pick->as);
+	rd_json_add(&ctl->out, "version=%s to=%s as=%s", telling->subject, telling->to, pick->as);
 }
 
 /* @base: NULL where all of it goes, or, @would false, where it is there already. */
 static void tell_dry(struct telling *telling, const struct rd_send_pick *pick, bool would,
 		     const struct rd_version *version, const struct rd_version *base, u64 bytes)
 {
-	char since[CTL_VERSION_TEXT] = "", size[CTL_SIZE_TEXT];
+	char since[CTL_VERSION_TEXT] = "";
 	struct ctl *ctl = telling->ctl;
 
 	ctl_name_print(telling->subject, pick->name, version->number);
 	if (base)
 		ctl_name_print(since, pick->name, base->number);
-	ctl_size_print(size, bytes);
 	if (ctl->json) {
 		json_begin(telling, would ? "send" : "there", pick);
 		if (base)
@@ -132,9 +129,10 @@ static void tell_dry(struct telling *telling, const struct rd_send_pick *pick, b
 		printf("%s has %s\n", telling->to, telling->subject);
 	} else if (base) {
 		printf("would send %s to %s: %s changed since %s\n", telling->subject,
-		       telling->to, size, since);
+		       telling->to, ctl_size(bytes), since);
 	} else {
-		printf("would send %s to %s: all of %s\n", telling->subject, telling->to, size);
+		printf("would send %s to %s: all of %s\n", telling->subject, telling->to,
+		       ctl_size(bytes));
 	}
 }
 
@@ -143,7 +141,6 @@ static void tell(void *ctx, enum rd_send_event event, const struct rd_send_pick 
 {
 	struct telling *telling = ctx;
 	struct ctl *ctl = telling->ctl;
-	char size[CTL_SIZE_TEXT];
 
 	if (ctl_has(ctl, CTL_OPT_DRY_RUN)) {
 		tell_dry(telling, pick, event == RD_SEND_WOULD, version, base, bytes);
@@ -163,10 +160,9 @@ static void tell(void *ctx, enum rd_send_event event, const struct rd_send_pick 
 		rd_json_u64(&ctl->out, "bytes_sent", bytes);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && telling->to) {
-		printf("sent %s to %s: %s\n", telling->subject, telling->to,
-		       ctl_size_print(size, bytes));
+		printf("sent %s to %s: %s\n", telling->subject, telling->to, ctl_size(bytes));
 	} else {
-		rd_info("sent %s: %s", telling->subject, ctl_size_print(size, bytes));
+		rd_info("sent %s: %s", telling->subject, ctl_size(bytes));
 	}
 }
 
@@ -174,32 +170,27 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		     const struct rd_send_report *report)
 {
 	u64 bytes = wire->sent + wire->received;
-	char size[CTL_SIZE_TEXT], new[CTL_SIZE_TEXT], there[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "sent");
 		rd_json_string(&ctl->out, "to", to);
 		if (ctl_has(ctl, CTL_OPT_DRY_RUN))
 			rd_json_bool(&ctl->out, "dry_run", true);
-		rd_json_u64(&ctl->out, "versions", report->versions);
-		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
-		rd_json_u64(&ctl->out, "volumes_unchanged", report->there);
-		rd_json_u64(&ctl->out, "segments_changed", report->segments);
-		rd_json_u64(&ctl->out, "segments_there", report->segments_there);
-		rd_json_u64(&ctl->out, "blocks_sent", report->blocks);
-		rd_json_u64(&ctl->out, "blocks_there", report->blocks_there);
-		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
-		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		rd_json_add(&ctl->out, "versions=%llu versions_refused=%llu volumes_unchanged=%llu",
+			    report->versions, report->skipped, report->there);
+		rd_json_add(&ctl->out, "segments_changed=%llu segments_there=%llu blocks_sent=%llu",
+			    report->segments, report->segments_there, report->blocks);
+		rd_json_add(&ctl->out, "blocks_there=%llu bytes_sent=%llu bytes_received=%llu",
+			    report->blocks_there, wire->sent, wire->received);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions && !report->skipped) {
 		printf("nothing new to send to %s\n", to);
 	} else if (!ctl->quiet && !ctl_has(ctl, CTL_OPT_DRY_RUN)) {
-		ctl_size_print(there, report->blocks_there * RD_BLOCK_SIZE);
 		printf("%llu version%s: %s over the wire, for %s that was not there%s%s%s\n",
-		       report->versions, report->versions == 1 ? "" : "s",
-		       ctl_size_print(size, bytes),
-		       ctl_size_print(new, report->blocks * RD_BLOCK_SIZE),
-		       report->blocks_there ? ", and " : "", report->blocks_there ? there : "",
+		       report->versions, report->versions == 1 ? "" : "s", ctl_size(bytes),
+		       ctl_size(report->blocks * RD_BLOCK_SIZE),
+		       report->blocks_there ? ", and " : "",
+		       report->blocks_there ? ctl_size(report->blocks_there * RD_BLOCK_SIZE) : "",
 		       report->blocks_there ? " that was" : "");
 	}
 }

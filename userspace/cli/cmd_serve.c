@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "host/volume/export.h"
+#include "host/volume/map/export.h"
 #include "pool/engine/read/proof.h"
 #include "pool/stream/receive.h"
 #include "pool/stream/send.h"

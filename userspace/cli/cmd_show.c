@@ -108,16 +108,15 @@ static void show_text(const struct ctl_described *described, const struct counts
 		      const char *definition)
 {
 	const struct rd_version *version = &described->v.version;
-	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
+	char tracker[RD_UUID_TEXT];
 
 	printf("version:        %s\n", described->v.name);
 	printf("uid:            %016llx\n", (u64)version->uid);
-	printf("time:           %s%s\n", ctl_time_print(time, version->time),
+	printf("time:           %s%s\n", ctl_time(version->time),
 	       described->clock_went_back ?
 		       ", earlier than the version before it: the clock was set back" :
 	       "");
-	printf("size:           %llu bytes (%s)\n", version->size,
-	       ctl_size_print(size, version->size));
+	printf("size:           %llu bytes (%s)\n", version->size, ctl_size(version->size));
 	printf("state:          %s\n", version->state == RD_VERSION_NEW ? "unfinished" : "done");
 	printf("in use:         %s\n", described->in_use ? "yes: a device reads it" : "no");
 	printf("protected:      %s\n", version->is_protected ? "yes" : "no");
@@ -127,18 +126,17 @@ static void show_text(const struct ctl_described *described, const struct counts
 		       definition);
 	if (described->boot.time)
 		printf("boot:           %s, %s: %s\n", described->boot.passed ? "yes" : "no",
-		       ctl_time_print(time, described->boot.time), described->boot.why);
+		       ctl_time(described->boot.time), described->boot.why);
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
 	if (described->unique != CTL_UNKNOWN)
 		printf("\nunique:         %llu (%s), which deleting this version frees",
-		       described->unique, ctl_size_print(size, described->unique));
+		       described->unique, ctl_size(described->unique));
 	printf("\nsegments read:  %llu\n", version->dirty);
-	printf("bytes read:     %llu (%s)\n", version->bytes_read,
-	       ctl_size_print(size, version->bytes_read));
+	printf("bytes read:     %llu (%s)\n", version->bytes_read, ctl_size(version->bytes_read));
 	printf("blocks changed: %llu\n", version->blocks_changed);
 	printf("bytes stored:   %llu (%s), written when it was taken\n", version->bytes_stored,
-	       ctl_size_print(size, version->bytes_stored));
+	       ctl_size(version->bytes_stored));
 	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
 	       counts->segments, counts->zero, counts->whole,
 	       counts->segments - counts->zero - counts->whole);
@@ -158,21 +156,20 @@ static void show_json(struct ctl *ctl, const struct ctl_described *described,
 	ctl_json_described(ctl, described);
 	if (definition[0])
 		rd_json_string(&ctl->out, "definition", definition);
-	rd_json_u64(&ctl->out, "segments", counts->segments);
-	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
-	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
+	rd_json_add(&ctl->out, "segments=%llu segments_zero=%llu segments_whole=%llu",
+		    counts->segments, counts->zero, counts->whole);
 	if (rd_version_is_tracked(version)) {
-		rd_json_string(&ctl->out, "tracker", rd_uuid_print(tracker, version->tracker));
-		rd_json_u64(&ctl->out, "epoch", version->epoch);
+		rd_json_add(&ctl->out, "tracker=%s epoch=%llu",
+			    rd_uuid_print(tracker, version->tracker), version->epoch);
 	}
 	ctl_json_end(ctl);
 }
 
 static int show(struct ctl *ctl, const struct ctl_version *version)
 {
+	RD_BUFFER struct rd_buffer boots = { 0 };
 	struct ctl_described described = { .v = *version };
 	char definition[CTL_VERSION_TEXT];
-	struct rd_buffer boots = { 0 };
 	struct counts counts;
 	int r, found;
 
@@ -193,7 +190,6 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 		found = show_map(ctl, &version->version);
 		r = found ? found : r;
 	}
-	rd_buffer_free(&boots);
 	free(described.tags);
 	return r;
 }
@@ -219,7 +215,7 @@ static int show_all(struct ctl *ctl, const struct rd_buffer *versions)
 
 int cmd_show(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int r;
 
@@ -234,6 +230,5 @@ int cmd_show(struct ctl *ctl)
 	if (!r)
 		r = show_all(ctl, &versions);
 	rd_sql_end_read(ctl->pool->sql);
-	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/read_text.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/engine/snapshot/snapshot.h"
 #include "change_list.h"
 #include "lastscrub.h"
@@ -71,31 +71,23 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "snapshot");
-	rd_json_string(out, "version", name);
-	rd_json_string(out, "volume", volume);
-	rd_json_u64(out, "number", version->number);
-	rd_json_u64(out, "time", version->time);
-	rd_json_u64(out, "size", version->size);
-	rd_json_string(out, "mode", report->mode);
-	rd_json_string(out, "reason", reason_of(ctl, report));
-	rd_json_bool(out, "consistent", version->is_consistent);
-	rd_json_u64(out, "segments_read", version->dirty);
-	rd_json_u64(out, "segments_audited", report->segments_audited);
-	rd_json_u64(out, "bytes_read", version->bytes_read);
-	rd_json_u64(out, "blocks_changed", version->blocks_changed);
-	rd_json_u64(out, "segments_changed", report->segments_changed);
-	rd_json_u64(out, "segments_shared", report->segments_shared);
-	rd_json_u64(out, "segments_pieces", report->segments_pieces);
-	rd_json_u64(out, "segments_in_part", report->segments_in_part);
-	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_add(out, "version=%s volume=%s number=%llu time=%llu size=%llu mode=%s reason=%s",
+		    name, volume, version->number, version->time, version->size, report->mode,
+		    reason_of(ctl, report));
+	rd_json_add(out, "consistent=%d segments_read=%llu segments_audited=%llu bytes_read=%llu",
+		    version->is_consistent, version->dirty, report->segments_audited,
+		    version->bytes_read);
+	rd_json_add(out, "blocks_changed=%llu segments_changed=%llu segments_shared=%llu",
+		    version->blocks_changed, report->segments_changed, report->segments_shared);
+	rd_json_add(out, "segments_pieces=%llu segments_in_part=%llu bytes_stored=%llu",
+		    report->segments_pieces, report->segments_in_part, version->bytes_stored);
 	rd_json_u64(out, "blocks_waiting", report->blocks_waiting);
 	if (report->lookups.asked)
 		ctl_json_lookups(out, &report->lookups);
 	if (pause_us)
 		rd_json_u64(out, "usec_pause", pause_us);
-	rd_json_u64(out, "usec_copy", report->usec_copy);
-	rd_json_u64(out, "usec_reverse", report->usec_reverse);
-	rd_json_u64(out, "usec_free", report->usec_free);
+	rd_json_add(out, "usec_copy=%llu usec_reverse=%llu usec_free=%llu",
+		    report->usec_copy, report->usec_reverse, report->usec_free);
 	ctl_json_end(ctl);
 }
 
@@ -118,7 +110,6 @@ static void print_text(struct ctl *ctl, const char *name,
 {
 	const struct rd_version *version = &report->version;
 	const char *reason = reason_of(ctl, report);
-	char read[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
 	u64 ms = (report->usec_copy + report->usec_reverse + report->usec_free) / 1000;
 
 	if (ctl->quiet)
@@ -128,9 +119,8 @@ static void print_text(struct ctl *ctl, const char *name,
 	else
 		printf("%s: %llu changed segments, ", name, version->dirty);
 	printf("read %s, changed %s, wrote %s to the pool in %llu.%llu s\n",
-	       ctl_size_print(read, version->bytes_read),
-	       ctl_size_print(changed, version->blocks_changed * RD_BLOCK_SIZE),
-	       ctl_size_print(stored, version->bytes_stored), ms / 1000, ms / 100 % 10);
+	       ctl_size(version->bytes_read), ctl_size(version->blocks_changed * RD_BLOCK_SIZE),
+	       ctl_size(version->bytes_stored), ms / 1000, ms / 100 % 10);
 	if (pause_us)
 		printf("writes to the volume paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
@@ -366,8 +356,8 @@ static bool is_for_all(int r)
 /* Open the pool for each volume, so that the remains of a failure do not stop the next. */
 static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	unsigned int made = 0, failed = 0;
-	struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	int one = 0, r = 0;
 
@@ -384,7 +374,6 @@ static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 		if (one && !is_for_all(one))
 			rd_err(0, "'%s' failed: see above", at->volume);
 	}
-	rd_buffer_free(&all);
 	if (is_for_all(one))
 		return one;
 	if (!made && !failed)
@@ -443,11 +432,10 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 
 int cmd_snapshot(struct ctl *ctl)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	int r = read_tags(ctl, &tags);
 
 	if (!r)
 		r = take_one_or_all(ctl, (const char *)tags.data);
-	rd_buffer_free(&tags);
 	return r;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/volume/live_group.h"
+#include "host/volume/snapshot/live_group.h"
 #include "snapshot.h"
 
 /* --- which volumes */
@@ -138,8 +138,8 @@ static int take_group(struct ctl *ctl, struct rd_attachment *all, size_t nr,
 
 int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *options)
 {
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const char *name = ctl_value(ctl, CTL_OPT_GROUP);
-	struct rd_buffer volumes = { 0 };
 	int r;
 
 	if (!ctl_is_tag(name))
@@ -151,6 +151,5 @@ int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *option
 	if (!r)
 		r = take_group(ctl, (struct rd_attachment *)volumes.data,
 			       volumes.len / sizeof(struct rd_attachment), options);
-	rd_buffer_free(&volumes);
 	return r;
 }

@@ -24,29 +24,20 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 			 volume->name, volume->row.versions, volume->row.logical,
 			 volume->row.latest_size);
 	ctl_json_begin(ctl, "pool");
-	rd_json_string(out, "pool", ctl->pool->path);
-	rd_json_u64(out, "volumes", stats->volumes);
-	rd_json_u64(out, "versions", stats->versions);
-	rd_json_u64(out, "bytes_logical", stats->logical);
-	rd_json_u64(out, "versions_held", stats->held);
-	rd_json_u64(out, "bytes_held", stats->held_logical);
-	rd_json_u64(out, "bytes_unique", stats->unique);
-	rd_json_u64(out, "bytes_data", stats->data);
-	rd_json_u64(out, "bytes_packed", stats->packed);
-	rd_json_u64(out, "bytes_dead", stats->dead);
-	rd_json_u64(out, "bytes_queued", stats->queued);
+	rd_json_add(out, "pool=%s volumes=%llu versions=%llu bytes_logical=%llu versions_held=%llu",
+		    ctl->pool->path, stats->volumes, stats->versions, stats->logical, stats->held);
+	rd_json_add(out, "bytes_held=%llu bytes_unique=%llu bytes_data=%llu bytes_packed=%llu",
+		    stats->held_logical, stats->unique, stats->data, stats->packed);
+	rd_json_add(out, "bytes_dead=%llu bytes_queued=%llu", stats->dead, stats->queued);
 	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
-	rd_json_u64(out, "bytes_catalog", stats->catalog);
-	rd_json_u64(out, "bytes_fingerprints", stats->fps);
-	rd_json_u64(out, "bytes_journal", stats->journal);
+	rd_json_add(out, "bytes_catalog=%llu bytes_fingerprints=%llu bytes_journal=%llu",
+		    stats->catalog, stats->fps, stats->journal);
 	rd_json_string(out, "compression",
 		       ctl_compression_print(compression, stats->compression));
 	ctl_json_rule(ctl, stats->rule);
-	rd_json_u64(out, "segments", stats->recipes);
-	rd_json_u64(out, "segments_fresh", stats->fresh);
-	rd_json_u64(out, "frames", stats->frames);
-	rd_json_u64(out, "frames_free", stats->frames_free);
+	rd_json_add(out, "segments=%llu segments_fresh=%llu frames=%llu frames_free=%llu",
+		    stats->recipes, stats->fresh, stats->frames, stats->frames_free);
 	ctl_json_free(ctl, stats);
 	ctl_json_end(ctl);
 }
@@ -54,7 +45,6 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 static void print_volumes(const struct rd_buffer *volumes)
 {
 	const struct ctl_volume_stats *volume;
-	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
 	int width = 20;
 	u64 most = 0;
 	unsigned int room;
@@ -68,10 +58,9 @@ static void print_volumes(const struct rd_buffer *volumes)
 	       rd_verbosity > 0 ? "  LATEST TIME" : "");
 	rd_each(volume, volumes) {
 		printf("%-*s  %8llu  %10s  %10s", width, volume->name, volume->row.versions,
-		       ctl_size_print(a, volume->row.logical),
-		       ctl_size_print(b, volume->row.latest_size));
+		       ctl_size(volume->row.logical), ctl_size(volume->row.latest_size));
 		if (rd_verbosity > 0)
-			printf("  %s", ctl_time_print(time, volume->row.time));
+			printf("  %s", ctl_time(volume->row.time));
 		if (room) {
 			fputs("  ", stdout);
 			ctl_bar_share(volume->row.logical, most, room);
@@ -84,40 +73,35 @@ static void print_volumes(const struct rd_buffer *volumes)
 /* Packs, and what becomes one; nothing where there is no compression at all. */
 static void print_packed(const struct ctl_pool_stats *stats)
 {
-	char packed[CTL_SIZE_TEXT], dead[CTL_SIZE_TEXT], new[CTL_COMPRESSION_TEXT];
+	char new[CTL_COMPRESSION_TEXT];
 
 	if (!stats->packed && stats->compression.codec == DMR_CODEC_RAW)
 		return;
-	printf("packed:   %s, %s of it dead; new content: %s\n",
-	       ctl_size_print(packed, stats->packed), ctl_size_print(dead, stats->dead),
-	       ctl_compression_print(new, stats->compression));
+	printf("packed:   %s, %s of it dead; new content: %s\n", ctl_size(stats->packed),
+	       ctl_size(stats->dead), ctl_compression_print(new, stats->compression));
 }
 
 static void print_index(const struct ctl_pool_stats *stats)
 {
-	char all[CTL_SIZE_TEXT], catalog[CTL_SIZE_TEXT], fps[CTL_SIZE_TEXT];
-	char journal[CTL_SIZE_TEXT];
-
-	printf("index:    %s", ctl_size_print(all, stats->catalog + stats->fps + stats->journal));
+	printf("index:    %s", ctl_size(stats->catalog + stats->fps + stats->journal));
 	if (rd_verbosity > 0)
-		printf(" (catalog %s, fingerprints %s, journal %s)",
-		       ctl_size_print(catalog, stats->catalog), ctl_size_print(fps, stats->fps),
-		       ctl_size_print(journal, stats->journal));
+		printf(" (catalog %s, fingerprints %s, journal %s)", ctl_size(stats->catalog),
+		       ctl_size(stats->fps), ctl_size(stats->journal));
 	putchar('\n');
 }
 
 static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffer *volumes)
 {
-	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT];
+	char free[CTL_FREE_TEXT];
 
 	if (stats->volumes)
 		print_volumes(volumes);
-	printf("logical:  %s\n", ctl_size_print(text, stats->logical));
+	printf("logical:  %s\n", ctl_size(stats->logical));
 	if (stats->held)
 		printf("in use:   %llu deleted version%s still read (%s)\n", stats->held,
-		       stats->held == 1 ? "" : "s", ctl_size_print(text, stats->held_logical));
-	printf("unique:   %s\n", ctl_size_print(text, stats->unique));
-	printf("stored:   %s", ctl_size_print(text, stats->data));
+		       stats->held == 1 ? "" : "s", ctl_size(stats->held_logical));
+	printf("unique:   %s\n", ctl_size(stats->unique));
+	printf("stored:   %s", ctl_size(stats->data));
 	if (stats->data)
 		printf(" (ratio %.1f:1)", (double)stats->logical / stats->data);
 	putchar('\n');
@@ -127,8 +111,7 @@ static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffe
 		       ctl_dedup_name(stats->rule));
 	print_index(stats);
 	if (stats->copies != CTL_UNKNOWN)
-		printf("copies:   %s, %s\n", ctl_size_print(text, stats->copies),
-		       ctl_copies_place(stats));
+		printf("copies:   %s, %s\n", ctl_size(stats->copies), ctl_copies_place(stats));
 	if (stats->fresh)
 		printf("fresh:    %llu of %llu segments, which the next pass compares with all\n",
 		       stats->fresh, stats->recipes);
@@ -140,7 +123,7 @@ static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffe
 
 static int show_pool(struct ctl *ctl)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct ctl_pool_stats stats;
 	int r;
 
@@ -149,7 +132,6 @@ static int show_pool(struct ctl *ctl)
 		print_json(ctl, &stats, &volumes);
 	else if (!r)
 		print_text(&stats, &volumes);
-	rd_buffer_free(&volumes);
 	return r;
 }
 
@@ -162,10 +144,8 @@ static double share(double part, u64 whole)
 
 static void json_hurt(struct rd_json *out, const struct rd_hurt *hurt)
 {
-	rd_json_u64(out, "volumes_sum", hurt->volumes);
-	rd_json_u64(out, "volumes_worst", hurt->worst.volumes);
-	rd_json_u64(out, "versions_sum", hurt->versions);
-	rd_json_u64(out, "versions_worst", hurt->worst.versions);
+	rd_json_add(out, "volumes_sum=%llu volumes_worst=%u versions_sum=%llu versions_worst=%u",
+		    hurt->volumes, hurt->worst.volumes, hurt->versions, hurt->worst.versions);
 }
 
 static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all)
@@ -173,9 +153,8 @@ static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "isolation");
-	rd_json_u64(out, "volumes", all->volumes);
-	rd_json_u64(out, "versions", all->versions);
-	rd_json_u64(out, "frames", all->frames);
+	rd_json_add(out, "volumes=%llu versions=%llu frames=%llu",
+		    all->volumes, all->versions, all->frames);
 	json_hurt(out, &all->hurt);
 	if (all->has_copies) {
 		rd_json_begin(out, "with_copies", '{');

@@ -24,34 +24,31 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 	char path[RD_DM_PATH_MAX], note[CTL_NOTE_TEXT], problem[CTL_PROBLEM_TEXT];
 
 	ctl_json_begin(ctl, "status");
-	rd_json_string(out, "volume", health->at->volume);
-	rd_json_string(out, "device", rd_dm_path(path, health->at->device));
-	rd_json_string(out, "base", health->at->base);
-	rd_json_string(out, "state", ctl_stack_name(health->stack));
+	rd_json_add(out, "volume=%s device=%s base=%s state=%s",
+		    health->at->volume, rd_dm_path(path, health->at->device), health->at->base,
+		    ctl_stack_name(health->stack));
 	if (health->stack == RD_STACK_UP) {
-		rd_json_u64(out, "version", target->version);
-		rd_json_u64(out, "segments_dirty", target->nr_dirty);
-		rd_json_u64(out, "segments", target->nr_segs);
-		rd_json_bool(out, "lost", target->is_lost);
-		rd_json_string(out, "mode", target->mode);
-		rd_json_u64(out, "blocks_away", target->nr_zero + target->nr_pool);
-		rd_json_u64(out, "blocks_coming_home", target->hydration_left);
-		rd_json_u64(out, "bytes_in_pool", health->debt);
+		rd_json_add(out, "version=%llu segments_dirty=%llu segments=%llu lost=%d mode=%s",
+			    target->version, target->nr_dirty, target->nr_segs, target->is_lost,
+			    target->mode);
+		rd_json_add(out, "blocks_away=%llu blocks_coming_home=%llu bytes_in_pool=%llu",
+			    target->nr_zero + target->nr_pool, target->hydration_left,
+			    health->debt);
 		if (health->is_thin)
 			rd_json_u64(out, "thin_pool_free", health->room);
 		rd_json_bool(out, "frozen", health->is_frozen);
 		if (!rd_target_is_home(target))
 			rd_json_string(out, "blocks_pool", health->at->pool);
 	}
-	rd_json_string(out, "version_pool", or_null(health->at->version_pool));
-	rd_json_string(out, "dedup_mode", health->at->dedup_pool ? "pool" : "zeros");
+	rd_json_add(out, "version_pool=%s dedup_mode=%s",
+		    or_null(health->at->version_pool), health->at->dedup_pool ? "pool" : "zeros");
 	if (health->at->dedup_cold)
 		rd_json_u64(out, "dedup_cold", health->at->dedup_cold);
 	if (health->at->dedup_time)
 		rd_json_u64(out, "dedup_time", health->at->dedup_time);
-	rd_json_u64(out, "dedup_lost_marks", health->at->dedup_lost_marks);
-	rd_json_string(out, "problem", ctl_problem_print(problem, health));
-	rd_json_string(out, "note", ctl_note_print(note, health));
+	rd_json_add(out, "dedup_lost_marks=%llu problem=%s note=%s",
+		    health->at->dedup_lost_marks, ctl_problem_print(problem, health),
+		    ctl_note_print(note, health));
 	ctl_json_end(ctl);
 }
 
@@ -75,7 +72,7 @@ static void print_places(const struct rd_health *health)
 static void print_text(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
-	char dirty[CTL_SIZE_TEXT], version[24] = "-", note[CTL_NOTE_TEXT];
+	char version[24] = "-", note[CTL_NOTE_TEXT];
 	char problem[CTL_PROBLEM_TEXT];
 	const char *more = ctl_problem_print(problem, health);
 
@@ -87,7 +84,7 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 		snprintf(version, sizeof(version), "%llu", target->version);
 	printf("%-24s %-8s %8s %10s  %s\n", health->at->volume, ctl_stack_name(health->stack),
 	       version, health->stack == RD_STACK_UP ?
-			ctl_size_print(dirty, target->nr_dirty << RD_SEG_SHIFT) : "-",
+			ctl_size(target->nr_dirty << RD_SEG_SHIFT) : "-",
 	       more ? more : "");
 	if (rd_verbosity > 0)
 		print_places(health);
@@ -97,7 +94,7 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_shown,
 			 unsigned int *ret_problems)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	struct rd_health health;
 	int r;
@@ -117,7 +114,6 @@ static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_sh
 		++*ret_shown;
 		*ret_problems += !!health.problem;
 	}
-	rd_buffer_free(&all);
 	return r;
 }
 

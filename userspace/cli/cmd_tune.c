@@ -17,8 +17,7 @@ const char *ctl_dedup_name(struct rd_rule rule)
 
 void ctl_json_rule(struct ctl *ctl, struct rd_rule rule)
 {
-	rd_json_u64(&ctl->out, "pieces", rule.pieces);
-	rd_json_string(&ctl->out, "dedup", ctl_dedup_name(rule));
+	rd_json_add(&ctl->out, "pieces=%u dedup=%s", rule.pieces, ctl_dedup_name(rule));
 }
 
 /* --- showing */
@@ -40,7 +39,7 @@ static void print_rule(struct ctl *ctl, const char *volume, struct rd_rule rule,
 /* The pool's rule, or that of one volume; without @volume also those of volumes with their own. */
 static int show(struct ctl *ctl, const char *volume)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *each;
 	struct rd_rule rule;
 	bool own;
@@ -55,7 +54,6 @@ static int show(struct ctl *ctl, const char *volume)
 		if (!r && (volume || own))
 			print_rule(ctl, each->name, rule, own);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 
@@ -110,7 +108,7 @@ static void hint_at_pieces(const struct ctl *ctl, struct rd_rule rule)
 
 static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule_change *change)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct rd_rule rule;
 	i64 volume;
 	int r = ctl_volumes(ctl, name, &volumes);
@@ -118,7 +116,6 @@ static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule
 	if (r)
 		return r;
 	volume = ((const struct ctl_volume *)volumes.data)->id;
-	rd_buffer_free(&volumes);
 	if (ctl_has(ctl, CTL_OPT_RESET))
 		return rd_rule_choose_for(ctl->pool, volume, NULL);
 	r = rd_rule_of(ctl->pool, volume, &rule, NULL);

@@ -2,9 +2,9 @@
 /*
  * revdedupctl verify --boot: boot versions for trial.
  *
- * Each disk is an export of this command (host/volume/export.h), whose server throws away what the
- * guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in the
- * machine that the definition of that moment says.
+ * Each disk is an export of this command (host/volume/map/export.h), whose server throws away
+ * what the guest writes. A version of DOMAIN/DISK is booted with the other disks of its moment, in
+ * the machine that the definition of that moment says.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/volume/export.h"
+#include "host/volume/map/export.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/read/random.h"
 #include "bootrules.h"
@@ -87,8 +87,8 @@ static int check_targets(const struct rd_machine *machine, const char *definitio
 /* Of a version whose moment has a definition. -ENOENT, without a word: it has none. */
 static int define_machine(struct test *test)
 {
+	RD_BUFFER struct rd_buffer xml = { 0 };
 	const char *slash = strrchr(test->version.volume, '/');
-	struct rd_buffer xml = { 0 };
 	struct ctl_version definition;
 	int r = ctl_find_beside(test->ctl, &test->version, CTL_DEFINITION, &definition);
 
@@ -110,7 +110,6 @@ static int define_machine(struct test *test)
 	if (r == -EINVAL)
 		rd_hint("nothing was booted; 'revdedupctl dump %s' prints the definition",
 			definition.name);
-	rd_buffer_free(&xml);
 	return r;
 }
 
@@ -152,12 +151,11 @@ static int find_all_served(struct test *test)
 static int look_at_disk(struct test *test)
 {
 	size_t len = rd_min(test->version.version.size, RD_MACHINE_HEAD);
-	struct rd_buffer head = { 0 };
+	RD_BUFFER struct rd_buffer head = { 0 };
 	int r = read_version(test->ctl, &test->version, len, &head);
 
 	if (!r)
 		rd_machine_look(&test->machine, head.data, len);
-	rd_buffer_free(&head);
 	return r;
 }
 
@@ -293,12 +291,11 @@ static void print_json(struct test *test, const char *log, const char *screen)
 static void print_text(struct test *test, const char *log, const char *screen)
 {
 	const struct rd_boot_report *report = &test->report;
-	char took[CTL_TIME_TEXT];
 
 	if (report->passed) {
 		if (!test->ctl->quiet)
 			printf("%s boots: %s (%s)\n", test->version.name, report->why,
-			       ctl_duration_print(took, report->us / 1000000));
+			       ctl_duration(report->us / 1000000));
 		return;
 	}
 	rd_err(0, "%s does not boot: %s", test->version.name, report->why);
@@ -401,7 +398,7 @@ static bool is_definition(const char *volume)
 
 static int find_meant(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct ctl_name name = { .kind = CTL_NAME_VOLUME };
 	const struct ctl_volume *volume;
 	struct ctl_version version;
@@ -421,7 +418,6 @@ static int find_meant(struct ctl *ctl, struct rd_buffer *ret)
 		if (!r)
 			rd_buffer_put(ret, &version, sizeof(version));
 	}
-	rd_buffer_free(&volumes);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }
 
@@ -452,7 +448,7 @@ static bool is_among(const struct rd_buffer *versions, const struct ctl_version 
 static int test_all(struct ctl *ctl, const struct ctl_boot_limits *limits,
 		    const struct rd_buffer *versions)
 {
-	struct rd_buffer tested = { 0 };
+	RD_BUFFER struct rd_buffer tested = { 0 };
 	const struct ctl_version *version;
 	int one, r = 0;
 
@@ -470,7 +466,6 @@ static int test_all(struct ctl *ctl, const struct ctl_boot_limits *limits,
 		if (one == -EINTR)
 			break;
 	}
-	rd_buffer_free(&tested);
 	return r;
 }
 
@@ -493,20 +488,19 @@ static int check_options(const struct ctl *ctl)
 /* What commands that were killed have left goes as well. */
 static int check_host(void)
 {
-	struct rd_buffer exports = { 0 };
+	RD_BUFFER struct rd_buffer exports = { 0 };
 	int r = rd_boot_is_possible();
 
 	if (!r)
 		r = rd_export_is_possible();
 	if (!r)
 		r = rd_exports(&exports);
-	rd_buffer_free(&exports);
 	return r;
 }
 
 int cmd_verify(struct ctl *ctl)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_boot_limits limits;
 	struct ctl_name name;
 	int r = check_options(ctl);
@@ -530,6 +524,5 @@ int cmd_verify(struct ctl *ctl)
 		limits.accel = RD_BOOT_ACCEL_TCG;
 	if (!r)
 		r = test_all(ctl, &limits, &versions);
-	rd_buffer_free(&versions);
 	return r;
 }

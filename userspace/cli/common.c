@@ -10,10 +10,10 @@
 
 #include "base/cleanup.h"
 #include "host/sys/openers.h"
-#include "host/volume/export.h"
-#include "host/volume/live_snapshot.h"
-#include "host/volume/poolblocks.h"
-#include "host/volume/tenants.h"
+#include "host/volume/attach/tenants.h"
+#include "host/volume/device/poolblocks.h"
+#include "host/volume/map/export.h"
+#include "host/volume/snapshot/live_snapshot.h"
 #include "pool/engine/read/restore.h"
 #include "pool/engine/version/session.h"
 #include "pool/shard.h"
@@ -23,11 +23,8 @@
 int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
 {
 	u64 seconds = 0;
-	int r;
+	int r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, CTL_LOCK_WAIT_MAX, &seconds);
 
-	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, CTL_LOCK_WAIT_MAX, &seconds);
-	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, CTL_LOCK_WAIT_MAX, &seconds);
 	*ret_ms = seconds * 1000;
 	return r;
 }
@@ -195,9 +192,8 @@ void ctl_json(struct ctl *ctl, const char *type, const char *fmt, ...)
 void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
 {
 	ctl_json_begin(ctl, "version");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_string(&ctl->out, "volume", version->volume);
-	rd_json_u64(&ctl->out, "number", version->version.number);
+	rd_json_add(&ctl->out, "version=%s volume=%s number=%llu",
+		    version->name, version->volume, version->version.number);
 }
 
 /* Wait for a line of the terminal, and let the other end of a wire know that we live. */
@@ -260,7 +256,6 @@ const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_re
 {
 	size_t nr = report->bad.len / sizeof(struct rd_bad_range);
 	const struct rd_bad_range *range;
-	char size[CTL_SIZE_TEXT];
 	u64 bytes = 0;
 
 	rd_each(range, &report->bad)
@@ -268,6 +263,6 @@ const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_re
 	text[0] = '\0';
 	if (nr)
 		snprintf(text, CTL_EXCEPT_TEXT, ", except %zu damaged range%s (%s)", nr,
-			 nr == 1 ? "" : "s", ctl_size_print(size, bytes));
+			 nr == 1 ? "" : "s", ctl_size(bytes));
 	return text;
 }

@@ -10,7 +10,7 @@
 #include "base/ini.h"
 #include "base/read_text.h"
 #include "base/suggest.h"
-#include "host/volume/attachment.h"
+#include "host/volume/device/attachment.h"
 #include "pool/shard.h"
 #include "bootrules.h"
 #include "cli.h"
@@ -269,8 +269,6 @@ static ctl_options options_given(const struct ctl *ctl)
 		given |= CTL_OPTION_BIT(ctl->given[i].option);
 	if (given & ANY_RULE)
 		given |= ANY_RULE;
-	if (given & OPTION(RETRY_LOCK))
-		given |= OPTION(LOCK_WAIT);
 	/* Even an empty one: it was meant to name another pool. */
 	if (getenv("REVDEDUP_POOL"))
 		given |= OPTION(POOL);
@@ -358,10 +356,8 @@ static void print_setting(struct ctl *ctl, const struct key *key, const char *va
 		printf("%-10s %-14s %-24s %s\n", key->section, name, value, from);
 	} else {
 		ctl_json_begin(ctl, "setting");
-		rd_json_string(&ctl->out, "section", key->section);
-		rd_json_string(&ctl->out, "key", name);
-		rd_json_string(&ctl->out, "value", strcmp(value, "-") ? value : NULL);
-		rd_json_string(&ctl->out, "from", from);
+		rd_json_add(&ctl->out, "section=%s key=%s value=%s from=%s",
+			    key->section, name, strcmp(value, "-") ? value : NULL, from);
 		if (line)
 			rd_json_u64(&ctl->out, "line", line);
 		ctl_json_end(ctl);

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/pace.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/catalog/owners.h"
 #include "pool/data/copies.h"
 #include "cli.h"
@@ -128,21 +128,19 @@ static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
 static void print(struct ctl *ctl, const struct ctl_copies *copies)
 {
 	const struct rd_copy_report *report = &copies->report;
-	char all[CTL_SIZE_TEXT], copied[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "copies");
-		rd_json_u64(&ctl->out, "bytes", report->blocks * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames", report->frames);
-		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
-		rd_json_u64(&ctl->out, "frames_kept", report->kept);
-		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
+		rd_json_add(&ctl->out, "bytes=%llu frames=%llu bytes_copied=%llu",
+			    report->blocks * RD_BLOCK_SIZE, report->frames,
+			    report->copied * RD_BLOCK_SIZE);
+		rd_json_add(&ctl->out, "frames_dropped=%llu frames_kept=%llu blocks_damaged=%llu",
+			    report->dropped, report->kept, report->damaged);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
 		printf("copies: %s, %s of it copied now\n",
-		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
-		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
+		       ctl_size(report->blocks * RD_BLOCK_SIZE),
+		       ctl_size(report->copied * RD_BLOCK_SIZE));
 	}
 	if (report->damaged)
 		rd_err(0, "%llu block%s not copied, because of damage", report->damaged,

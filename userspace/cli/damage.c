@@ -138,9 +138,9 @@ static int tell_version(struct telling *telling, const struct ctl_version *versi
 static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 		       const struct rd_damage_report *report)
 {
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct rd_bad_row *rows = (const struct rd_bad_row *)report->rows.data;
 	size_t i, nr = report->rows.len / sizeof(*rows);
-	struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	int r;
 
@@ -153,7 +153,6 @@ static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 	rd_each(version, &versions)
 		if (!r)
 			r = tell_version(telling, version);
-	rd_buffer_free(&versions);
 	if (!r && telling->damage.failed)
 		r = -ENOMEM;
 	if (!r)
@@ -167,7 +166,7 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 		    u64 *ret_versions, u64 *ret_damaged)
 {
 	struct telling telling = { .ctl = ctl, .lines_left = max_lines };
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r;
 
@@ -175,7 +174,6 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 	rd_each(volume, &volumes)
 		if (!r)
 			r = tell_volume(&telling, volume, report);
-	rd_buffer_free(&volumes);
 	if (telling.nr_not_told)
 		rd_err(0, "and %llu more ranges: 'revdedupctl scrub' lists all of them",
 		       telling.nr_not_told);

@@ -13,7 +13,7 @@
 /* Join the tags: "a,b". */
 static int read_tags(struct ctl *ctl, struct ctl_described *described)
 {
-	struct rd_buffer tags = { 0 };
+	RD_BUFFER struct rd_buffer tags = { 0 };
 	size_t i;
 	int r = ctl_tags(ctl, &described->v.version, &tags);
 
@@ -24,20 +24,18 @@ static int read_tags(struct ctl *ctl, struct ctl_described *described)
 		described->tags = strdup(tags.len ? (char *)tags.data : "");
 		r = described->tags ? 0 : -ENOMEM;
 	}
-	rd_buffer_free(&tags);
 	return r;
 }
 
 static int read_in_use(struct ctl *ctl, struct ctl_described *described)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(ctl->pool->sql, &described->v.version, &leases);
 
 	described->in_use = false;
 	rd_each(lease, &leases)
 		described->in_use |= !rd_hold_is_over(ctl->pool, lease);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -75,7 +73,7 @@ static int read_unique(struct ctl *ctl, i64 volume, struct ctl_described *list, 
 
 int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	struct ctl_described *described;
 	const struct ctl_version *version;
 	size_t nr, begin = ret->len;
@@ -94,7 +92,6 @@ int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct
 		*described = (struct ctl_described){ .v = *version };
 		r = read_more(ctl, described);
 	}
-	rd_buffer_free(&versions);
 	return r || !nr ? r :
 		read_unique(ctl, volume->id, (struct ctl_described *)(ret->data + begin), nr);
 }
@@ -189,21 +186,15 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 
 	snprintf(uid, sizeof(uid), "%016llx", (u64)version->uid);
 	ctl_json_version_begin(ctl, &described->v);
-	rd_json_string(out, "uid", uid);
-	rd_json_u64(out, "time", version->time);
-	rd_json_bool(out, "clock_went_back", described->clock_went_back);
-	rd_json_u64(out, "size", version->size);
-	rd_json_u64(out, "segments_read", version->dirty);
-	rd_json_u64(out, "bytes_read", version->bytes_read);
-	rd_json_u64(out, "blocks_changed", version->blocks_changed);
-	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_add(out, "uid=%s time=%llu clock_went_back=%d size=%llu segments_read=%llu",
+		    uid, version->time, described->clock_went_back, version->size, version->dirty);
+	rd_json_add(out, "bytes_read=%llu blocks_changed=%llu bytes_stored=%llu",
+		    version->bytes_read, version->blocks_changed, version->bytes_stored);
 	if (described->unique != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_unique", described->unique);
-	rd_json_string(out, "state", is_unfinished(version) ? "unfinished" : "done");
-	rd_json_bool(out, "in_use", described->in_use);
-	rd_json_bool(out, "consistent", version->is_consistent);
-	rd_json_bool(out, "by_list", rd_version_is_by_list(version));
-	rd_json_bool(out, "protected", version->is_protected);
+	rd_json_add(out, "state=%s in_use=%d consistent=%d by_list=%d protected=%d",
+		    is_unfinished(version) ? "unfinished" : "done", described->in_use,
+		    version->is_consistent, rd_version_is_by_list(version), version->is_protected);
 	if (described->boot.time)
 		rd_json_add(out, "boot_test={ passed=%d time=%llu why=%s }",
 			    described->boot.passed, described->boot.time, described->boot.why);

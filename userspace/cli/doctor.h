@@ -32,8 +32,9 @@ struct ctl_doctor_program {
  */
 struct ctl_doctor_check {
 	const char *name;
-	int (*run)(struct ctl *ctl, struct ctl_finding *ret);
-	struct ctl_doctor_program program;	/* where there is no run(): is it there? */
+	int (*run)(struct ctl_finding *ret);
+	int (*ask)(struct ctl *ctl, struct ctl_finding *ret);	/* the same, of settings or pool */
+	struct ctl_doctor_program program;	/* where there is neither: is it there? */
 };
 
 /* Of the host, and of the pool and the volumes. Each ends with one without a name. */

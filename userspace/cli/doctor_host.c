@@ -15,8 +15,8 @@
 #include "host/sys/nbd.h"
 #include "host/sys/run.h"
 #include "host/sys/sysfs.h"
-#include "host/volume/attachment.h"
-#include "host/volume/libguestfs.h"
+#include "host/volume/device/attachment.h"
+#include "host/volume/map/libguestfs.h"
 #include "pool/data/librados.h"
 #include "pool/data/ring.h"
 #include "pool/served/libnbd.h"
@@ -29,11 +29,10 @@
 /* What is missing is wrong where a volume is attached: a host may keep images alone. */
 static enum ctl_finding_state state_of_missing(void)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	int r = rd_attachments(&all);
 	bool is_attached = r || all.len;
 
-	rd_buffer_free(&all);
 	return is_attached ? CTL_FINDING_WRONG : CTL_FINDING_NOTE;
 }
 
@@ -48,11 +47,10 @@ static bool is_new_enough(const char *release)
 	return major > 6 || (major == 6 && minor >= 1);
 }
 
-static int check_kernel(struct ctl *ctl, struct ctl_finding *ret)
+static int check_kernel(struct ctl_finding *ret)
 {
 	struct utsname name;
 
-	(void)ctl;
 	uname(&name);
 	if (is_new_enough(name.release))
 		return ctl_find_that(ret, CTL_FINDING_OK, "Linux %s", name.release);
@@ -152,12 +150,11 @@ static int check_loaded(struct ctl_finding *ret, const char *release)
 			     version[1], version[2], release);
 }
 
-static int check_module(struct ctl *ctl, struct ctl_finding *ret)
+static int check_module(struct ctl_finding *ret)
 {
 	struct utsname name;
 	int r;
 
-	(void)ctl;
 	uname(&name);
 	if (geteuid() && access("/sys/module/dm_revdedup", F_OK)) {
 		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "only root can have it loaded");
@@ -230,13 +227,12 @@ static int note_older(struct ctl_finding *ret, const char *release)
 }
 
 /* A boot into a kernel that has no module is one after which no change is tracked. */
-static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
+static int check_other_kernels(struct ctl_finding *ret)
 {
 	char newer[LINE], older[LINE];
 	struct utsname name;
 	int r;
 
-	(void)ctl;
 	uname(&name);
 	r = find_unbuilt(name.release, newer, older);
 	if (r)
@@ -254,14 +250,13 @@ static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
 
 /* --- LVM and udev */
 
-static int check_lvm(struct ctl *ctl, struct ctl_finding *ret)
+static int check_lvm(struct ctl_finding *ret)
 {
 	char *const argv[] = { "lvm", "version", NULL };
 	unsigned int major = 0, minor = 0;
 	char line[LINE], *version;
 	int r = ctl_ask_program(argv, line, sizeof(line));
 
-	(void)ctl;
 	if (r == -ENOENT) {
 		ctl_find_that(ret, state_of_missing(), "LVM is not installed: no volume can be attached");
 		return ctl_mend_by_package(ret, "lvm2", "lvm2");
@@ -307,12 +302,11 @@ static int find_no_answer(struct ctl_finding *ret, int r)
 	return ctl_mend(ret, geteuid() ? "run this as root" : "pvs says why");
 }
 
-static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
+static int check_guests_volumes(struct ctl_finding *ret)
 {
-	struct rd_buffer seen = { 0 };
+	RD_BUFFER struct rd_buffer seen = { 0 };
 	int r;
 
-	(void)ctl;
 	if (is_any_suspended()) {
 		ctl_find_that(ret, CTL_FINDING_UNKNOWN,
 			      "a device is suspended, and LVM could wait for it");
@@ -329,11 +323,10 @@ static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	} else {
 		ctl_find_that(ret, CTL_FINDING_OK, "LVM looks into no disk of a guest");
 	}
-	rd_buffer_free(&seen);
 	return 0;
 }
 
-static int check_udev(struct ctl *ctl, struct ctl_finding *ret)
+static int check_udev(struct ctl_finding *ret)
 {
 	static const char *const dirs[] = {
 		"/etc/udev", "/run/udev", "/usr/local/lib/udev", "/usr/lib/udev", "/lib/udev",
@@ -341,7 +334,6 @@ static int check_udev(struct ctl *ctl, struct ctl_finding *ret)
 	char path[LINE];
 	unsigned int i;
 
-	(void)ctl;
 	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
 		snprintf(path, sizeof(path), "%s/rules.d/56-revdedup.rules", dirs[i]);
 		if (!access(path, R_OK))
@@ -368,9 +360,8 @@ static bool is_enabled(const char *unit)
 	return !rd_run_quietly(argv, NULL);
 }
 
-static int check_boot(struct ctl *ctl, struct ctl_finding *ret)
+static int check_boot(struct ctl_finding *ret)
 {
-	(void)ctl;
 	if (!has_systemd())
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN,
 				     "no systemd here: 'revdedupctl attach --all' must run at boot");
@@ -382,13 +373,12 @@ static int check_boot(struct ctl *ctl, struct ctl_finding *ret)
 }
 
 /* Not to have them on is a choice: another program may do what they do. */
-static int check_timers(struct ctl *ctl, struct ctl_finding *ret)
+static int check_timers(struct ctl_finding *ret)
 {
 	static const char *const timers[] = { "snapshot", "prune", "scrub", "dedup" };
 	char off[LINE] = "", unit[64];
 	unsigned int i;
 
-	(void)ctl;
 	if (!has_systemd())
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "no systemd here");
 	for (i = 0; i < ARRAY_SIZE(timers); i++) {
@@ -402,14 +392,13 @@ static int check_timers(struct ctl *ctl, struct ctl_finding *ret)
 	return ctl_mend(ret, "systemctl enable --now%s", off);
 }
 
-static int check_failed(struct ctl *ctl, struct ctl_finding *ret)
+static int check_failed(struct ctl_finding *ret)
 {
 	char *const argv[] = { "systemctl", "--plain", "--no-legend", "--state=failed",
 			       "list-units", "revdedup-*", NULL };
 	char line[LINE];
 	int r = ctl_ask_program(argv, line, sizeof(line));
 
-	(void)ctl;
 	line[strcspn(line, " ")] = '\0';
 	if (r)
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "no systemd runs here");
@@ -419,12 +408,11 @@ static int check_failed(struct ctl *ctl, struct ctl_finding *ret)
 	return ctl_mend(ret, "journalctl -u %s says why; then systemctl restart %s", line, line);
 }
 
-static int check_clock(struct ctl *ctl, struct ctl_finding *ret)
+static int check_clock(struct ctl_finding *ret)
 {
 	char *const argv[] = { "timedatectl", "show", "-p", "NTPSynchronized", "--value", NULL };
 	char line[LINE];
 
-	(void)ctl;
 	if (ctl_ask_program(argv, line, sizeof(line)) || !line[0])
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "timedatectl does not say");
 	if (!strcmp(line, "yes"))
@@ -436,7 +424,7 @@ static int check_clock(struct ctl *ctl, struct ctl_finding *ret)
 
 /* --- what the kernel allows */
 
-static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
+static int check_uring(struct ctl_finding *ret)
 {
 	bool is_off = getenv("REVDEDUP_NO_URING");
 	struct rd_ring *ring;
@@ -444,7 +432,6 @@ static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
 	bool has;
 	int r = rd_ring_new(&ring, 1);
 
-	(void)ctl;
 	if (r)
 		return r;
 	has = rd_ring_is_uring(ring);
@@ -466,12 +453,11 @@ static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
 #define GUARD_MEMORY	(32UL << 20)
 
 /* The guard process of a suspended volume must not wait for a swap on that volume. */
-static int check_locking(struct ctl *ctl, struct ctl_finding *ret)
+static int check_locking(struct ctl_finding *ret)
 {
 	void *memory = mmap(NULL, GUARD_MEMORY, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool may;
 
-	(void)ctl;
 	if (memory == MAP_FAILED)
 		return -errno;
 	/* Not the function: with sanitizers that one does nothing. */
@@ -505,57 +491,52 @@ int ctl_find_program(struct ctl_finding *ret, const struct ctl_doctor_program *p
 		ctl_find_that(ret, CTL_FINDING_OK, "%s", program->argv[0]);
 }
 
-static int check_nbdkit(struct ctl *ctl, struct ctl_finding *ret)
+static int check_nbdkit(struct ctl_finding *ret)
 {
 	static const struct ctl_doctor_program nbdkit = {
 		{ "nbdkit", "--version" }, "'export', 'files' and 'find' need", "nbdkit", "nbdkit",
 	};
 	char *const plugin[] = { "nbdkit", "revdedup", "--dump-plugin", NULL };
 
-	(void)ctl;
 	ctl_find_program(ret, &nbdkit);
 	return ret->state || !rd_run_quietly(plugin, NULL) ? 0 :
 		note_missing(ret, "nbdkit's plugin revdedup", nbdkit.purpose, "revdedup-nbdkit",
 			     "revdedup-nbdkit");
 }
 
-static int check_libguestfs(struct ctl *ctl, struct ctl_finding *ret)
+static int check_libguestfs(struct ctl_finding *ret)
 {
 	const struct rd_libguestfs *calls;
 
-	(void)ctl;
 	return rd_libguestfs_load(&calls) ?
 		note_missing(ret, "libguestfs", "'files' and 'find' need", "libguestfs0",
 			     "libguestfs") :
 		ctl_find_that(ret, CTL_FINDING_OK, "libguestfs");
 }
 
-static int check_libnbd(struct ctl *ctl, struct ctl_finding *ret)
+static int check_libnbd(struct ctl_finding *ret)
 {
 	const struct rd_libnbd *calls;
 
-	(void)ctl;
 	return rd_libnbd_load(&calls) ?
 		note_missing(ret, "libnbd", "reads and writes disks over NBD", "libnbd0",
 			     "libnbd") :
 		ctl_find_that(ret, CTL_FINDING_OK, "libnbd");
 }
 
-static int check_ceph(struct ctl *ctl, struct ctl_finding *ret)
+static int check_ceph(struct ctl_finding *ret)
 {
 	const struct rd_librados *rados;
 	const struct rd_librbd *rbd;
 
-	(void)ctl;
 	return rd_librados_load(&rados) || rd_librbd_load(&rbd) ?
 		note_missing(ret, "librados or librbd", "pools and disks on Ceph need",
 			     "librados2 librbd1", "librados2 librbd1") :
 		ctl_find_that(ret, CTL_FINDING_OK, "librados, librbd");
 }
 
-static int check_nbd(struct ctl *ctl, struct ctl_finding *ret)
+static int check_nbd(struct ctl_finding *ret)
 {
-	(void)ctl;
 	if (geteuid())
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "only root can have it loaded");
 	if (rd_nbd_exists())

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which version of each volume is elsewhere: see elsewhere.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/plain.h"
 #include "elsewhere.h"
 #include "replace.h"
 
@@ -24,18 +22,13 @@ static bool parse(const char *line, struct ctl_elsewhere *ret)
 
 void ctl_elsewhere_read(const char *pool, struct rd_buffer *ret)
 {
-	RD_FREE char *path = rd_path_in(pool, NAME);
-	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = ctl_read_in(pool, NAME);
 	struct ctl_elsewhere one;
 	char line[1024];
 	unsigned int nr;
 
-	if (!file) {
-		if (fd >= 0)
-			close(fd);
+	if (!file)
 		return;
-	}
 	for (nr = 0; nr < MAX && fgets(line, sizeof(line), file); nr++)
 		if (parse(line, &one))
 			rd_buffer_put(ret, &one, sizeof(one));
@@ -54,8 +47,8 @@ static struct ctl_elsewhere *find(const struct rd_buffer *all, const struct ctl_
 
 static int write_to(const char *path, const struct rd_buffer *all)
 {
-	const struct ctl_elsewhere *one;
 	RD_FREE char *tmp = NULL;
+	const struct ctl_elsewhere *one;
 	FILE *out = ctl_replace_begin(path, &tmp);
 
 	if (!out)
@@ -67,9 +60,9 @@ static int write_to(const char *path, const struct rd_buffer *all)
 
 void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	RD_FREE char *path = rd_path_in(pool, NAME);
 	const struct ctl_elsewhere *one;
-	struct rd_buffer all = { 0 };
 	struct ctl_elsewhere *old;
 	int r;
 
@@ -87,5 +80,4 @@ void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 	if (r)
 		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
 			path ? path : NAME);
-	rd_buffer_free(&all);
 }

@@ -71,7 +71,6 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 /* Print that there is no such version, in the words of the user. */
 static int no_version(struct ctl *ctl, const struct ctl_name *name, i64 volume)
 {
-	char when[CTL_TIME_TEXT];
 	u64 nr = 0;
 
 	switch (name->kind) {
@@ -80,7 +79,7 @@ static int no_version(struct ctl *ctl, const struct ctl_name *name, i64 volume)
 		break;
 	case CTL_NAME_TIME:
 		rd_err(0, "there is no version of '%s' from %s or earlier", name->volume,
-		       ctl_time_print(when, name->number));
+		       ctl_time(name->number));
 		break;
 	case CTL_NAME_TAG:
 		rd_err(0, "no version of '%s' has the tag '%s'", name->volume, name->tag);

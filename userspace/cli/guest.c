@@ -65,11 +65,8 @@ static void print_mode(u32 mode)
 
 void ctl_print_file(const struct rd_guest_record *file)
 {
-	char time[CTL_TIME_TEXT];
-
 	print_mode(file->mode);
-	printf(" %5llu %5llu %12llu %s", file->uid, file->gid, file->size,
-	       ctl_time_print(time, file->mtime));
+	printf(" %5llu %5llu %12llu %s", file->uid, file->gid, file->size, ctl_time(file->mtime));
 }
 
 void ctl_json_file(struct ctl *ctl, const struct rd_guest_record *file)

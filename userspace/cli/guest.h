@@ -3,7 +3,7 @@
 #ifndef CTL_GUEST_H
 #define CTL_GUEST_H
 
-#include "host/volume/guest.h"
+#include "host/volume/map/guest.h"
 #include "cli.h"
 
 /*

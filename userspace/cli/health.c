@@ -29,11 +29,10 @@ const char *ctl_problem_print(char *text, const struct rd_health *health)
 		[RD_PROBLEM_NO_WAY_BACK] =
 			"reads %s from the pool only, and its thin pool has %s free: too little to copy that back",
 	};
-	char debt[CTL_SIZE_TEXT], room[CTL_SIZE_TEXT];
 
 	if (health->problem == RD_PROBLEM_NO_WAY_BACK) {
 		snprintf(text, CTL_PROBLEM_TEXT, problems[RD_PROBLEM_NO_WAY_BACK],
-			 ctl_size_print(debt, health->debt), ctl_size_print(room, health->room));
+			 ctl_size(health->debt), ctl_size(health->room));
 		return text;
 	}
 	if (health->problem != RD_PROBLEM_BYPASSED)
@@ -46,14 +45,13 @@ const char *ctl_problem_print(char *text, const struct rd_health *health)
 /* It stays there until the user wants it back, for which the thin pool must have room. */
 static const char *print_away(char *text, const struct rd_health *health)
 {
-	char debt[CTL_SIZE_TEXT], room[CTL_SIZE_TEXT];
+	const char *debt = ctl_size(health->debt);
 
 	if (!health->debt)
 		return "has blocks that are zeros by the metadata alone";
-	ctl_size_print(debt, health->debt);
 	if (health->is_thin)
 		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only, could need as much of its thin pool (%s free)",
-			 debt, health->at->pool, ctl_size_print(room, health->room));
+			 debt, health->at->pool, ctl_size(health->room));
 	else
 		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only", debt,
 			 health->at->pool);
@@ -62,8 +60,6 @@ static const char *print_away(char *text, const struct rd_health *health)
 
 const char *ctl_note_print(char *text, const struct rd_health *health)
 {
-	char size[CTL_SIZE_TEXT];
-
 	switch (health->note) {
 	case RD_NOTE_NONE:
 		return NULL;
@@ -73,8 +69,7 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 		if (!health->at->pool[0])
 			return "is being given zeros back that only its metadata had";
 		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool '%s': %s left",
-			 health->at->pool,
-			 ctl_size_print(size, health->target.hydration_left * RD_BLOCK_SIZE));
+			 health->at->pool, ctl_size(health->target.hydration_left * RD_BLOCK_SIZE));
 		return text;
 	case RD_NOTE_TRACKING_LOST:
 		return "has lost track of changes: the next snapshot reads everything";

@@ -3,7 +3,7 @@
 #ifndef CTL_HEALTH_H
 #define CTL_HEALTH_H
 
-#include "host/volume/health.h"
+#include "host/volume/attach/health.h"
 
 #define CTL_NOTE_TEXT	(PATH_MAX + 160)
 

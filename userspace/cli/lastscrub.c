@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Read and write the files last-scrub, last-check and last-dedup of a pool. */
 #include <errno.h>
-#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/plain.h"
 #include "pool/pool.h"
 #include "lastscrub.h"
 #include "replace.h"
@@ -20,45 +19,40 @@
 #define PART_FORMAT	"next %llu\nread %llu\nof %llu\nsince %llu\n"
 #define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
 
-/* Without @scrub the file is empty. */
-static int write_to(const char *path, const struct ctl_last_scrub *scrub)
-{
-	RD_FREE char *tmp = NULL;
-	FILE *out = ctl_replace_begin(path, &tmp);
+#define UNSHOWN	"'status' and 'metrics' will not show this run"
 
-	if (!out)
-		return -errno;
-	if (scrub)
-		fprintf(out, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
-	return ctl_replace_end(out, tmp, path, 0600);
+/* Replace the file @name. A failure is printed, and @loss, unless that is NULL. */
+__attribute__((format(printf, 4, 5)))
+static void replace(const struct ctl *ctl, const char *name, const char *loss, const char *fmt, ...)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, name), *tmp = NULL;
+	FILE *out = path ? ctl_replace_begin(path, &tmp) : NULL;
+	int r = out ? 0 : -errno;
+	va_list args;
+
+	if (out) {
+		va_start(args, fmt);
+		vfprintf(out, fmt, args);
+		va_end(args);
+		r = ctl_replace_end(out, tmp, path, 0600);
+	}
+	if (r && loss)
+		rd_err(r, "cannot write '%s': %s", path ? path : name, loss);
 }
 
 void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, SCRUB);
-	int r = path ? write_to(path, scrub) : -ENOMEM;
-
-	if (r)
-		rd_err(r, "cannot write '%s': 'status' and 'metrics' will not show this run",
-		       path ? path : SCRUB);
+	replace(ctl, SCRUB, UNSHOWN, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
 }
 
 void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, CHECK);
-	const struct ctl_last_scrub check = { .wrong = nr_wrong };
-
-	if (path)
-		write_to(path, &check);
+	replace(ctl, CHECK, NULL, FORMAT, 0ULL, 0ULL, nr_wrong);
 }
 
 void ctl_last_dedup_write(const struct ctl *ctl)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, DEDUP);
-
-	if (!path || write_to(path, NULL))
-		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
-			path ? path : DEDUP);
+	replace(ctl, DEDUP, UNSHOWN, "%s", "");
 }
 
 u64 ctl_last_dedup_read(const struct ctl *ctl)
@@ -71,59 +65,39 @@ u64 ctl_last_dedup_read(const struct ctl *ctl)
 
 void ctl_scrub_part_read(const struct ctl *ctl, struct ctl_scrub_part *ret)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, PART);
-	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = ctl_read_in(ctl->pool->path, PART);
 
 	if (!file || fscanf(file, PART_FORMAT, &ret->next, &ret->read, &ret->all,
 			    &ret->since) != 4)
 		*ret = (struct ctl_scrub_part){ 0 };
 	if (file)
 		fclose(file);
-	else if (fd >= 0)
-		close(fd);
-}
-
-static int write_part(const char *path, const struct ctl_scrub_part *part)
-{
-	RD_FREE char *tmp = NULL;
-	FILE *out;
-
-	if (!part->next)
-		return unlink(path) && errno != ENOENT ? -errno : 0;
-	out = ctl_replace_begin(path, &tmp);
-	if (!out)
-		return -errno;
-	fprintf(out, PART_FORMAT, part->next, part->read, part->all, part->since);
-	return ctl_replace_end(out, tmp, path, 0600);
 }
 
 void ctl_scrub_part_write(const struct ctl *ctl, const struct ctl_scrub_part *part)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, PART);
-	int r = path ? write_part(path, part) : -ENOMEM;
+	static const char loss[] = "the next scrub reads the same once more";
 
-	if (r)
-		rd_err(r, "cannot write '%s': the next scrub reads the same once more",
-		       path ? path : PART);
+	if (part->next)
+		replace(ctl, PART, loss, PART_FORMAT, part->next, part->read, part->all,
+			part->since);
+	else if (path && unlink(path) && errno != ENOENT)
+		rd_err(-errno, "cannot remove '%s': %s", path, loss);
 }
 
 static void read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
-	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = ctl_read_in(ctl->pool->path, name);
 	struct stat st;
 
 	if (file && fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
-	    !fstat(fd, &st))
+	    !fstat(fileno(file), &st))
 		ret->time = st.st_mtime;
 	else
 		memset(ret, 0xff, sizeof(*ret));
 	if (file)
 		fclose(file);
-	else if (fd >= 0)
-		close(fd);
 }
 
 void ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)

@@ -76,19 +76,14 @@ static void print_reads(struct rd_json *out, const struct rd_lookup_counts *coun
 void ctl_json_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)
 {
 	rd_json_begin(out, "lookups", '{');
-	rd_json_u64(out, "asked", counts->asked);
-	rd_json_u64(out, "same_offset", counts->same_offset);
-	rd_json_u64(out, "cache", counts->cache);
-	rd_json_u64(out, "cache_sampled", counts->cache_sampled);
-	rd_json_u64(out, "unsampled", counts->unsampled);
-	rd_json_u64(out, "vector_no", counts->vector_no);
-	rd_json_u64(out, "index_asked", counts->index_asked);
-	rd_json_u64(out, "index_found", counts->index_found);
-	rd_json_u64(out, "false_positive", counts->false_positive);
-	rd_json_u64(out, "pages_read", counts->pages_read);
-	rd_json_u64(out, "stale", counts->stale);
-	rd_json_u64(out, "found", counts->found);
-	rd_json_u64(out, "refused", counts->refused);
+	rd_json_add(out, "asked=%llu same_offset=%llu cache=%llu cache_sampled=%llu unsampled=%llu",
+		    counts->asked, counts->same_offset, counts->cache, counts->cache_sampled,
+		    counts->unsampled);
+	rd_json_add(out, "vector_no=%llu index_asked=%llu index_found=%llu false_positive=%llu",
+		    counts->vector_no, counts->index_asked, counts->index_found,
+		    counts->false_positive);
+	rd_json_add(out, "pages_read=%llu stale=%llu found=%llu refused=%llu",
+		    counts->pages_read, counts->stale, counts->found, counts->refused);
 	print_reads(out, counts);
 	rd_json_end(out, '}');
 }
@@ -163,8 +158,6 @@ static void print_row(const char *name, const struct sum *sum)
 /* Say what the numbers are shares of: it is not all that a snapshot reads. */
 static void print_legend(const struct sum *total)
 {
-	char since[CTL_TIME_TEXT];
-
 	putchar('\n');
 	printf("These are blocks of segments that the pool did not have, in %llu inline snapshot%s since\n"
 	       "%s, but for zeros. SAME: not looked up, the version before has them at\n"
@@ -172,7 +165,7 @@ static void print_legend(const struct sum *total)
 	       "found beside these or not at all: NEITHER is less than ASKED by that.\n"
 	       "AVOIDED is 1 - (BOTH + FP READS) / ASKED. FALSE is the share of blocks that the index\n"
 	       "does not have for which it was read.\n", total->snapshots,
-	       total->snapshots == 1 ? "" : "s", ctl_time_print(since, total->since),
+	       total->snapshots == 1 ? "" : "s", ctl_time(total->since),
 	       RD_INDEX_SAMPLE);
 }
 
@@ -198,18 +191,17 @@ static void print_text(const char *name, const struct rd_buffer *sums, const str
 /* What is recorded outlives the versions, and so the volume. */
 static int check_volume(struct ctl *ctl, const char *name, const struct sum *total)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = 0;
 
 	if (name && !total->snapshots)
 		r = ctl_volumes(ctl, name, &volumes);
-	rd_buffer_free(&volumes);
 	return r;
 }
 
 int ctl_lookups_print(struct ctl *ctl, const char *name)
 {
-	struct rd_buffer entries = { 0 }, sums = { 0 };
+	RD_BUFFER struct rd_buffer entries = { 0 }, sums = { 0 };
 	struct sum total = { .snapshots = 0 };
 	int r;
 
@@ -222,7 +214,5 @@ int ctl_lookups_print(struct ctl *ctl, const char *name)
 		print_json(ctl, name, &sums, &total);
 	else if (!r)
 		print_text(name, &sums, &total);
-	rd_buffer_free(&entries);
-	rd_buffer_free(&sums);
 	return r;
 }

@@ -23,7 +23,6 @@ static const struct option_info {
 	[CTL_OPT_POOL] = { "pool", 'p', "PATH", "the pool (or set REVDEDUP_POOL)" },
 	[CTL_OPT_CONFIG] = { "config", 0, "FILE", "settings, instead of revdedup.conf" },
 	[CTL_OPT_LOCK_WAIT] = { "lock-wait", 0, "SECONDS", "how long to wait for other commands" },
-	[CTL_OPT_RETRY_LOCK] = { "retry-lock", 0, "SECONDS", "the same as --lock-wait" },
 	[CTL_OPT_JSON] = { "json", 0, NULL, "print JSON, an object on each line" },
 	[CTL_OPT_QUIET] = { "quiet", 'q', NULL, "print only errors" },
 	[CTL_OPT_VERBOSE] = { "verbose", 'v', NULL, "print more" },
@@ -256,6 +255,8 @@ static int complain_long(const struct ctl *ctl, const char *text)
 	unsigned int i, nr = 0;
 
 	snprintf(name, sizeof(name), "%.*s", (int)len, text + 2);
+	if (!strcmp(name, "retry-lock"))
+		return ctl_usage(ctl, "'--retry-lock' is '--lock-wait' now");
 	for (i = 0; i < CTL_OPTIONS; i++) {
 		if (ctl->command && !ctl_takes(ctl->command, i))
 			continue;

@@ -59,16 +59,13 @@ static bool is_meant(struct ctl *ctl, const struct ctl_picks *picks, const char 
 
 static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_volume *volume;
-	size_t i;
 	int r = ctl_volumes(ctl, NULL, &all);
 
-	volume = (const struct ctl_volume *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*volume); i++)
-		if (is_meant(ctl, picks, volume[i].name))
-			r = add(picks, &volume[i], 0);
-	rd_buffer_free(&all);
+	rd_each(volume, &all)
+		if (!r && is_meant(ctl, picks, volume->name))
+			r = add(picks, volume, 0);
 	return r;
 }
 
@@ -100,7 +97,7 @@ static int add_version(struct ctl_picks *picks, const struct ctl_version *versio
 /* Of those with the tag the other end gets what it may see. */
 static int find_moment(struct ctl *ctl, struct ctl_picks *picks, const struct ctl_name *name)
 {
-	struct rd_buffer versions = { 0 };
+	RD_BUFFER struct rd_buffer versions = { 0 };
 	const struct ctl_version *version;
 	size_t before = picks->picks.len;
 	int r = ctl_find_each(ctl, name, &versions);
@@ -108,7 +105,6 @@ static int find_moment(struct ctl *ctl, struct ctl_picks *picks, const struct ct
 	rd_each(version, &versions)
 		if (!r && (!picks->serves || ctl_serves_volume(ctl, version->volume)))
 			r = add_version(picks, version, false);
-	rd_buffer_free(&versions);
 	if (!r && picks->picks.len == before)
 		r = rd_err(-ENOENT, "no version has the tag '%s'", name->tag);
 	return r;

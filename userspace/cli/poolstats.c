@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/fresh.h"
 #include "pool/catalog/journal_frames.h"
@@ -172,9 +172,9 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 
 static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 {
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 	struct ctl_volume_stats *volume;
-	struct rd_buffer all = { 0 };
 
 	ctl_elsewhere_read(ctl->pool->path, &all);
 	rd_each(one, &all)
@@ -183,7 +183,6 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 			    (volume->elsewhere == CTL_UNKNOWN ||
 			     volume->elsewhere < (u64)one->time))
 				volume->elsewhere = one->time;
-	rd_buffer_free(&all);
 }
 
 static void add_boot(struct rd_buffer *volumes, const char *name, const struct rd_version *version,
@@ -204,7 +203,7 @@ static void add_boot(struct rd_buffer *volumes, const char *name, const struct r
 static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct rd_buffer tests = { 0 };
+	RD_BUFFER struct rd_buffer tests = { 0 };
 	const struct ctl_boot_test *test;
 	struct rd_version version;
 	const char *name;
@@ -220,7 +219,6 @@ static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
 			add_boot(volumes, name, &version, test);
 		r = 0;
 	}
-	rd_buffer_free(&tests);
 	return r;
 }
 
@@ -255,21 +253,20 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 
 const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats)
 {
-	char free[CTL_SIZE_TEXT], other[CTL_SIZE_TEXT];
+	const char *free = ctl_size(stats->free);
 
-	ctl_size_print(free, stats->free);
 	if (stats->in_rados)
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit, if the cluster has room",
 			 free);
 	else if (stats->avail == CTL_UNKNOWN)
 		snprintf(text, CTL_FREE_TEXT, "%s of %s on the device", free,
-			 ctl_size_print(other, stats->size));
+			 ctl_size(stats->size));
 	else if (stats->avail < stats->limit)
 		snprintf(text, CTL_FREE_TEXT, "%s on the file system (pool limit: %s more)", free,
-			 ctl_size_print(other, stats->limit));
+			 ctl_size(stats->limit));
 	else
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit (%s on the file system)",
-			 free, ctl_size_print(other, stats->avail));
+			 free, ctl_size(stats->avail));
 	return text;
 }
 
@@ -291,8 +288,7 @@ const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],
 
 void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats)
 {
-	rd_json_u64(&ctl->out, "bytes_free", stats->free);
-	rd_json_u64(&ctl->out, "bytes_free_limit", stats->limit);
+	rd_json_add(&ctl->out, "bytes_free=%llu bytes_free_limit=%llu", stats->free, stats->limit);
 	if (stats->avail != CTL_UNKNOWN)
 		rd_json_u64(&ctl->out, "bytes_free_filesystem", stats->avail);
 }

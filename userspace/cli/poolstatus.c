@@ -76,14 +76,13 @@ static void count_boots(const struct rd_buffer *volumes, struct status *status)
 
 static int read_numbers(struct ctl *ctl, struct status *status)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	int r = ctl_pool_stats(ctl, &status->stats, &volumes);
 
 	if (!r) {
 		find_newest(&volumes, status);
 		count_boots(&volumes, status);
 	}
-	rd_buffer_free(&volumes);
 	return r;
 }
 
@@ -113,14 +112,13 @@ static int add_reader(struct ctl *ctl, const struct rd_lease *lease, struct rd_b
 
 static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(ctl->pool->sql, NULL, &leases);
 
 	rd_each(lease, &leases)
 		if (!r && !rd_hold_is_over(ctl->pool, lease))
 			r = add_reader(ctl, lease, ret);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -152,7 +150,7 @@ static void add_opener(const struct rd_opener *opener, struct rd_buffer *ret)
  */
 static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer sessions = { 0 };
+	RD_BUFFER struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
 	int r;
 
@@ -163,14 +161,13 @@ static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 		snprintf(running.command, RD_OPENER_TEXT, "%s", session->verb);
 		rd_buffer_put(ret, &running, sizeof(running));
 	}
-	rd_buffer_free(&sessions);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }
 
 static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 {
 	RD_FREE char *path = rd_pool_opened(ctl_pool_path(ctl));
-	struct rd_buffer openers = { 0 };
+	RD_BUFFER struct rd_buffer openers = { 0 };
 	const struct rd_opener *opener;
 
 	if (!path)
@@ -178,7 +175,6 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 	rd_openers(path, &openers);
 	rd_each(opener, &openers)
 		add_opener(opener, ret);
-	rd_buffer_free(&openers);
 	return ret->failed ? -ENOMEM : 0;
 }
 
@@ -186,13 +182,11 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 
 static void print_result(const char *what, const char *good, const struct ctl_last_scrub *last)
 {
-	char time[CTL_TIME_TEXT];
-
 	if (last->time == CTL_UNKNOWN) {
 		printf("  last %s:  never\n", what);
 		return;
 	}
-	printf("  last %s:  %s, ", what, ctl_time_print(time, last->time));
+	printf("  last %s:  %s, ", what, ctl_time(last->time));
 	if (!last->versions && !last->fingerprints && !last->wrong) {
 		puts(good);
 		return;
@@ -203,11 +197,9 @@ static void print_result(const char *what, const char *good, const struct ctl_la
 
 static void print_boots(const struct status *status)
 {
-	char time[CTL_TIME_TEXT];
-
 	if (!status->boots)
 		return;
-	printf("  last boot:   %s, ", ctl_time_print(time, status->boot_time));
+	printf("  last boot:   %s, ", ctl_time(status->boot_time));
 	if (!status->boots_failed)
 		printf("%llu volume%s boot%s\n", status->boots, status->boots == 1 ? "" : "s",
 		       status->boots == 1 ? "s" : "");
@@ -220,15 +212,13 @@ static void print_boots(const struct status *status)
 
 static void print_elsewhere(const struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
-	char time[CTL_TIME_TEXT];
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
 	rd_each(one, &all)
 		printf("  elsewhere:   %s@%lld of %s, in %s\n", one->volume, one->number,
-		       ctl_time_print(time, one->time), one->to);
-	rd_buffer_free(&all);
+		       ctl_time(one->time), one->to);
 }
 
 static void print_readers(const struct rd_buffer *readers)
@@ -246,12 +236,11 @@ static void print_readers(const struct rd_buffer *readers)
 static void print_running(const struct rd_buffer *all)
 {
 	const struct running *running;
-	char time[CTL_TIME_TEXT];
 
 	rd_each(running, all) {
 		printf("  running:     %s (pid %d", running->command, running->pid);
 		if (running->since)
-			printf(", since %s", ctl_time_print(time, running->since));
+			printf(", since %s", ctl_time(running->since));
 		puts(")");
 	}
 }
@@ -259,30 +248,27 @@ static void print_running(const struct rd_buffer *all)
 static void print_text(const struct ctl *ctl, const struct status *status)
 {
 	const struct ctl_pool_stats *stats = &status->stats;
-	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT], time[CTL_TIME_TEXT];
+	char free[CTL_FREE_TEXT];
 
 	printf("pool '%s'\n", ctl_pool_path(ctl));
 	printf("  versions:    %llu of %llu volume%s\n", stats->versions, stats->volumes,
 	       stats->volumes == 1 ? "" : "s");
 	if (status->newest[0])
-		printf("  newest:      %s, %s\n", status->newest,
-		       ctl_time_print(time, status->newest_time));
-	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
+		printf("  newest:      %s, %s\n", status->newest, ctl_time(status->newest_time));
+	printf("  stored:      %s\n", ctl_size(stats->data));
 	if (stats->copies != CTL_UNKNOWN)
-		printf("  copies:      %s, %s\n", ctl_size_print(text, stats->copies),
-		       ctl_copies_place(stats));
+		printf("  copies:      %s, %s\n", ctl_size(stats->copies), ctl_copies_place(stats));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	if (status->owner.host[0])
 		printf("  owner:       %s, since %s\n", status->owner.host,
-		       ctl_time_print(time, status->owner.since));
+		       ctl_time(status->owner.since));
 	print_result("check", "catalog OK", &stats->check);
 	print_result("scrub", "no damage", &stats->scrub);
 	if (stats->part.next)
 		printf("  next scrub:  goes on at %u %%, begun %s\n",
-		       ctl_scrub_part_percent(&stats->part),
-		       ctl_time_print(time, stats->part.since));
+		       ctl_scrub_part_percent(&stats->part), ctl_time(stats->part.since));
 	printf("  last dedup:  %s\n", stats->deduped == CTL_UNKNOWN ? "never" :
-	       ctl_time_print(time, stats->deduped));
+	       ctl_time(stats->deduped));
 	print_boots(status);
 	print_elsewhere(ctl);
 	print_readers(&status->in_use);
@@ -298,16 +284,14 @@ static void json_result(struct rd_json *out, const char *key, const struct ctl_l
 		return;
 	}
 	rd_json_begin(out, key, '{');
-	rd_json_u64(out, "time", last->time);
-	rd_json_u64(out, "versions_damaged", last->versions);
-	rd_json_u64(out, "fingerprints_damaged", last->fingerprints);
-	rd_json_u64(out, "catalog_errors", last->wrong);
+	rd_json_add(out, "time=%llu versions_damaged=%llu fingerprints_damaged=%llu catalog_errors=%llu",
+		    last->time, last->versions, last->fingerprints, last->wrong);
 	rd_json_end(out, '}');
 }
 
 static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
@@ -316,7 +300,6 @@ static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 		rd_json_add(out, "{ volume=%s number=%lld time=%lld pool=%s }", one->volume,
 			    one->number, one->time, one->to);
 	rd_json_end(out, ']');
-	rd_buffer_free(&all);
 }
 
 static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
@@ -337,9 +320,7 @@ static void json_running(struct rd_json *out, const struct rd_buffer *all)
 
 	rd_json_begin(out, "running", '[');
 	rd_each(running, all) {
-		rd_json_begin(out, NULL, '{');
-		rd_json_u64(out, "pid", running->pid);
-		rd_json_string(out, "command", running->command);
+		rd_json_add(out, "{ pid=%u command=%s", running->pid, running->command);
 		if (running->since)
 			rd_json_u64(out, "since", running->since);
 		rd_json_end(out, '}');
@@ -353,10 +334,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	struct rd_json *out = &ctl->out;
 
 	ctl_json_begin(ctl, "pool_status");
-	rd_json_string(out, "pool", ctl_pool_path(ctl));
-	rd_json_u64(out, "volumes", stats->volumes);
-	rd_json_u64(out, "versions", stats->versions);
-	rd_json_string(out, "newest", status->newest[0] ? status->newest : NULL);
+	rd_json_add(out, "pool=%s volumes=%llu versions=%llu newest=%s",
+		    ctl_pool_path(ctl), stats->volumes, stats->versions,
+		    status->newest[0] ? status->newest : NULL);
 	if (status->newest[0])
 		rd_json_u64(out, "newest_time", status->newest_time);
 	rd_json_u64(out, "bytes_data", stats->data);
@@ -368,12 +348,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 			    status->owner.since, status->owner.epoch);
 	json_result(out, "last_check", &stats->check);
 	json_result(out, "last_scrub", &stats->scrub);
-	if (stats->part.next) {
-		rd_json_begin(out, "scrub_part", '{');
-		rd_json_u64(out, "percent", ctl_scrub_part_percent(&stats->part));
-		rd_json_u64(out, "since", stats->part.since);
-		rd_json_end(out, '}');
-	}
+	if (stats->part.next)
+		rd_json_add(out, "scrub_part={ percent=%u since=%llu }",
+			    ctl_scrub_part_percent(&stats->part), stats->part.since);
 	if (stats->deduped == CTL_UNKNOWN)
 		rd_json_string(out, "last_dedup", NULL);
 	else

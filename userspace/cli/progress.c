@@ -51,19 +51,16 @@ static void shorten(char *name, const char *rest)
 
 static void print_line(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
 {
-	char done_text[CTL_SIZE_TEXT], total_text[CTL_SIZE_TEXT], rate_text[CTL_SIZE_TEXT];
-	char left_text[CTL_TIME_TEXT], name[NAME_TEXT], text[160];
+	char name[NAME_TEXT], text[160];
 	u64 passed = now - progress->begun, moved = done - progress->first;
 	u64 rate = passed ? moved * 1000 / passed : 0;
 	int at;
 
-	at = snprintf(text, sizeof(text), ": %s of %s, %llu %%", ctl_size_print(done_text, done),
-		      ctl_size_print(total_text, total),
+	at = snprintf(text, sizeof(text), ": %s of %s, %llu %%", ctl_size(done), ctl_size(total),
 		      total ? (u64)((double)done * 100 / total) : 100);
 	if (rate)
-		snprintf(text + at, sizeof(text) - at, ", %s/s, %s left",
-			 ctl_size_print(rate_text, rate),
-			 ctl_duration_print(left_text, (total - done + rate - 1) / rate));
+		snprintf(text + at, sizeof(text) - at, ", %s/s, %s left", ctl_size(rate),
+			 ctl_duration((total - done + rate - 1) / rate));
 	snprintf(name, sizeof(name), "%s%s%s", is_version(progress) ? "" : progress->what,
 		 progress->subject && !is_version(progress) ? " " : "",
 		 progress->subject ? progress->subject : "");

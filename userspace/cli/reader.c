@@ -4,14 +4,14 @@
 
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
-#include "host/volume/mapped_nbd.h"
+#include "host/volume/map/mapped_nbd.h"
 #include "pool/engine/space/hold.h"
 #include "reader.h"
 
 /* Is the process @pid one that only serves a device? */
 static bool find_nbd(i64 pid, struct ctl_reader *ret)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
 	bool found = false;
 
@@ -24,7 +24,6 @@ static bool find_nbd(i64 pid, struct ctl_reader *ret)
 		if (!rd_path_is_mounted(mapped->nbd.path, ret->mount))
 			ret->mount[0] = '\0';
 	}
-	rd_buffer_free(&all);
 	return found;
 }
 

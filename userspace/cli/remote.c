@@ -188,7 +188,7 @@ int ctl_remote_end(struct ctl_remote *remote, int r)
 
 int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, int nr, u64 newest)
 {
-	struct rd_buffer payload = { 0 };
+	RD_BUFFER struct rd_buffer payload = { 0 };
 	u8 head[8] = { 0 };
 	int i, r;
 
@@ -197,6 +197,5 @@ int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, int nr, u64 newest
 	for (i = 0; i < nr; i++)
 		rd_buffer_put(&payload, ctl->operands[i], strlen(ctl->operands[i]) + 1);
 	r = rd_wire_put_buffer(wire, RD_REC_REQUEST, &payload);
-	rd_buffer_free(&payload);
 	return r ? r : rd_wire_flush(wire);
 }

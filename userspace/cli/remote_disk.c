@@ -2,7 +2,7 @@
 /*
  * A version of another pool as a disk over NBD: 'serve' there becomes the server, see cmd_serve.c,
  * and 'serve VOL@VERSION --from' here passes on what it and its client say. The client is nbdkit,
- * which others connect to (host/volume/export.c), or any that starts a server by a command.
+ * which others connect to (host/volume/map/export.c), or any that starts a server by a command.
  */
 #include <errno.h>
 #include <poll.h>

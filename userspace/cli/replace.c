@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/plain.h"
+#include "cli.h"
 #include "replace.h"
 
 FILE *ctl_replace_begin(const char *path, char **ret_tmp)
@@ -34,4 +37,15 @@ int ctl_replace_end(FILE *out, const char *tmp, const char *path, mode_t mode)
 	if (r)
 		unlink(tmp);
 	return r;
+}
+
+FILE *ctl_read_in(const char *pool, const char *name)
+{
+	RD_FREE char *path = rd_path_in(pool, name);
+	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (!file && fd >= 0)
+		close(fd);
+	return file;
 }

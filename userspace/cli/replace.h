@@ -15,4 +15,7 @@ FILE *ctl_replace_begin(const char *path, char **ret_tmp);
 /* Move it to its place, or, if that fails, remove it. */
 int ctl_replace_end(FILE *out, const char *tmp, const char *path, mode_t mode);
 
+/* Open the file @name of a pool to be read; NULL: it is not there, or not a plain file. */
+FILE *ctl_read_in(const char *pool, const char *name);
+
 #endif

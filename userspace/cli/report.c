@@ -110,8 +110,8 @@ static int read_once(struct ctl *ctl, const struct rd_buffer *volumes, struct ct
 static int write_volumes(struct ctl *ctl, const struct ctl_report *report,
 			 const struct rd_buffer *stats, struct shown *shown)
 {
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume_stats *row;
-	struct rd_buffer volumes = { 0 };
 	u32 run[2] = { 1, 1 };
 	int r = 0, damage = 0;
 
@@ -133,7 +133,6 @@ static int write_volumes(struct ctl *ctl, const struct ctl_report *report,
 		rd_buffer_put(&shown->runs, run, sizeof(run));
 	}
 	rd_json_end(&ctl->out, ']');
-	rd_buffer_free(&volumes);
 	return r ? r : shown->runs.failed ? -ENOMEM : damage;
 }
 
@@ -209,7 +208,7 @@ static int write_holders(struct ctl *ctl, const struct shown *shown)
 
 static int write_all(struct ctl *ctl, const struct ctl_keep_policy *policy)
 {
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	struct shown shown = { .runs = { 0 } };
 	struct ctl_report report = { .max_parts = 0 };
 	struct ctl_pool_stats stats;
@@ -230,7 +229,6 @@ static int write_all(struct ctl *ctl, const struct ctl_keep_policy *policy)
 	rd_buffer_free(&report.boots);
 	rd_buffer_free(&report.elsewhere);
 	rd_buffer_free(&shown.runs);
-	rd_buffer_free(&volumes);
 	return r ? r : damage;
 }
 

@@ -35,7 +35,7 @@ static void put_text(struct report_volume *volume, const char *key, char *text)
 
 static int write_changes(struct report_volume *volume)
 {
-	struct rd_buffer texts = { 0 };
+	RD_BUFFER struct rd_buffer texts = { 0 };
 	size_t i;
 	int r;
 
@@ -44,7 +44,6 @@ static int write_changes(struct report_volume *volume)
 	for (i = 0; i < volume->nr && !r; i++)
 		put_text(volume, NULL, ctl_map_text(&volume->map, &texts, i));
 	rd_json_end(volume->out, ']');
-	rd_buffer_free(&texts);
 	return r;
 }
 
@@ -137,11 +136,11 @@ static void write_unique(struct report_volume *volume)
 
 static void write_versions(struct report_volume *volume)
 {
-	char text[CTL_TIME_TEXT], state[CTL_STATE_TEXT];
+	char state[CTL_STATE_TEXT];
 
 	COLUMN(volume, "number", "%lld", version->number);
 	COLUMN(volume, "time", "%lld", version->time);
-	COLUMN(volume, "local", "%s", ctl_time_print(text, version->time));
+	COLUMN(volume, "local", "%s", ctl_time(version->time));
 	COLUMN(volume, "size", "%llu", version->size);
 	COLUMN(volume, "bytes_changed", "%llu", version->blocks_changed * RD_BLOCK_SIZE);
 	COLUMN(volume, "bytes_stored", "%llu", version->bytes_stored);
@@ -175,13 +174,11 @@ static int write_volume(struct report_volume *volume, const struct rd_buffer *el
 {
 	int r;
 
-	rd_json_begin(volume->out, NULL, '{');
-	rd_json_string(volume->out, "name", name);
-	rd_json_u64(volume->out, "first", first);
+	rd_json_add(volume->out, "{ name=%s first=%u", name, first);
 	write_versions(volume);
 	write_elsewhere(volume, elsewhere, name);
-	rd_json_u64(volume->out, "segments", volume->map.nr_segs);
-	rd_json_u64(volume->out, "parts", volume->map.parts);
+	rd_json_add(volume->out, "segments=%llu parts=%llu",
+		    volume->map.nr_segs, volume->map.parts);
 	r = write_changes(volume);
 	if (!r)
 		r = write_latest(volume);

@@ -18,8 +18,7 @@
 #include "remedies.h"
 
 #define O(name)		CTL_OPTION_BIT(CTL_OPT_##name)
-#define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | \
-			 O(VERBOSE))
+#define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(JSON) | O(QUIET) | O(VERBOSE))
 /*
  * The options of commands that need no pool, and read no configuration: a mistake in that
  * leaves no guest without its disk at boot.

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "host/sys/run.h"
-#include "host/volume/safety.h"
+#include "host/volume/attach/safety.h"
 #include "served_disk.h"
 
 /* Formats of qemu-nbd that are named before the file, or before what QEMU takes for one. */
@@ -194,12 +194,11 @@ static int pass_by_cache(struct server *server, int fd, const char *info)
 	static const char question[] = "SELECT coalesce(json_extract(?1, '$.\"backing-filename\"'),"
 		" json_extract(?1, '$.\"format-specific\".data.\"data-file\"'),"
 		" json_extract(?1, '$.\"format-specific\".data.extents'))";
-	struct rd_buffer others = { 0 };
+	RD_BUFFER struct rd_buffer others = { 0 };
 	int r = rd_json_ask(info, question, NULL, &others);
 
 	if (!r && !others.len && (fcntl(fd, F_GETFL) & O_DIRECT))
 		add_option(server, "--cache=none");
-	rd_buffer_free(&others);
 	return r;
 }
 
@@ -208,14 +207,13 @@ static int look_at_file(const struct ctl *ctl, struct server *server, int fd,
 			const struct rd_version *newest, struct rd_buffer *names,
 			const char **ret)
 {
-	struct rd_buffer info = { 0 };
+	RD_BUFFER struct rd_buffer info = { 0 };
 	int r = read_info((const char *)server->image.data, &info);
 
 	if (!r)
 		r = pass_by_cache(server, fd, (const char *)info.data);
 	if (!r)
 		r = find_bitmap(ctl, (const char *)info.data, newest, names, ret);
-	rd_buffer_free(&info);
 	return r;
 }
 
@@ -265,7 +263,7 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 {
 	const char *file = strchr(options->from, ':') + 1;
 	const char *bitmap = ctl_value(ctl, CTL_OPT_BITMAP), *found = NULL;
-	struct rd_buffer names = { 0 };
+	RD_BUFFER struct rd_buffer names = { 0 };
 	struct server server;
 	int r = choose_server(&server, options->from, "--read-only");
 
@@ -283,7 +281,6 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 		r = rd_bitmap_choose(&disk->list, disk->nbd, newest, found,
 				     ctl_value(ctl, CTL_OPT_NEXT_BITMAP), options);
 	free_server(&server);
-	rd_buffer_free(&names);
 	return r;
 }
 

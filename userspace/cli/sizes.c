@@ -123,39 +123,52 @@ int ctl_time_limit_parse(const char *text, u64 *ret_us)
 	return 0;
 }
 
-const char *ctl_size_print(char *text, u64 bytes)
+#define TEXT	32
+
+static char *next_text(void)
 {
+	static __thread char texts[CTL_TEXTS][TEXT];
+	static __thread unsigned int nr;
+
+	return texts[nr++ % CTL_TEXTS];
+}
+
+const char *ctl_size(u64 bytes)
+{
+	char *text = next_text();
 	double value = bytes;
 	const char *unit = units;
 
 	if (bytes < 1024) {
-		snprintf(text, CTL_SIZE_TEXT, "%llu B", bytes);
+		snprintf(text, TEXT, "%llu B", bytes);
 		return text;
 	}
 	/* 1023.96 would be printed as 1024.0 of the smaller unit. */
 	for (value /= 1024; value >= 1023.95 && unit[1]; value /= 1024)
 		unit++;
-	snprintf(text, CTL_SIZE_TEXT, "%.1f %ciB", value, *unit);
+	snprintf(text, TEXT, "%.1f %ciB", value, *unit);
 	return text;
 }
 
-const char *ctl_duration_print(char *text, u64 seconds)
+const char *ctl_duration(u64 seconds)
 {
+	char *text = next_text();
+
 	if (seconds < 3600)
-		snprintf(text, CTL_TIME_TEXT, "%llu:%02llu", seconds / 60, seconds % 60);
+		snprintf(text, TEXT, "%llu:%02llu", seconds / 60, seconds % 60);
 	else
-		snprintf(text, CTL_TIME_TEXT, "%llu:%02llu:%02llu", seconds / 3600,
-			 seconds / 60 % 60, seconds % 60);
+		snprintf(text, TEXT, "%llu:%02llu:%02llu", seconds / 3600, seconds / 60 % 60,
+			 seconds % 60);
 	return text;
 }
 
-const char *ctl_time_print(char *text, i64 when)
+const char *ctl_time(i64 when)
 {
+	char *text = next_text();
 	time_t seconds = when;
 	struct tm tm;
 
-	if (!localtime_r(&seconds, &tm) ||
-	    !strftime(text, CTL_TIME_TEXT, "%Y-%m-%d %H:%M:%S", &tm))
-		snprintf(text, CTL_TIME_TEXT, "%lld", when);
+	if (!localtime_r(&seconds, &tm) || !strftime(text, TEXT, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(text, TEXT, "%lld", when);
 	return text;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Numbers, sizes and times as people write and read them. Pure. */
+/* Numbers, sizes and times as people write and read them. */
 #ifndef CTL_SIZES_H
 #define CTL_SIZES_H
 
@@ -22,17 +22,19 @@ int ctl_duration_parse(const char *text, i64 *ret);
 /* Microseconds, from a number with s, m or h; 0 is -EINVAL. */
 int ctl_time_limit_parse(const char *text, u64 *ret_us);
 
-/* These have @text for the result, and return it. */
-#define CTL_SIZE_TEXT	32
-#define CTL_TIME_TEXT	32
+/*
+ * These return one of CTL_TEXTS buffers of the thread, in turn: as many results can be used at
+ * once, in the arguments of one printf(), and none is kept.
+ */
+#define CTL_TEXTS	8
 
 /* "312.0 MiB" */
-const char *ctl_size_print(char *text, u64 bytes);
+const char *ctl_size(u64 bytes);
 
 /* "2:05:09" or "5:09" */
-const char *ctl_duration_print(char *text, u64 seconds);
+const char *ctl_duration(u64 seconds);
 
 /* "2026-11-20 02:00:13", local time */
-const char *ctl_time_print(char *text, i64 when);
+const char *ctl_time(i64 when);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CTL_SNAPSHOT_H
 #define CTL_SNAPSHOT_H
 
-#include "host/volume/live_snapshot.h"
+#include "host/volume/snapshot/live_snapshot.h"
 #include "cli.h"
 
 /* Fill in the options of live snapshots from those of all snapshots. 0 or CTL_USAGE. */

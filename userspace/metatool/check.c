@@ -55,9 +55,8 @@ static void print_json_end(struct rd_tool *tool, const struct rd_check *check)
 	rd_json_add(&tool->out,
 		    "checked={ superblocks=%u bitmap_blocks=%llu words=%llu pages=%llu }", 2,
 		    check->nr_bitmaps, check->nr_words, check->nr_pages);
-	rd_json_u64(&tool->out, "damaged", check->nr[RD_DAMAGE]);
-	rd_json_u64(&tool->out, "unreadable", check->nr[RD_UNREADABLE]);
-	rd_json_bool(&tool->out, "fine", verdict(check) == EXIT_FINE);
+	rd_json_add(&tool->out, "damaged=%llu unreadable=%llu fine=%d",
+		    check->nr[RD_DAMAGE], check->nr[RD_UNREADABLE], verdict(check) == EXIT_FINE);
 	rd_tool_json_end(tool);
 }
 

@@ -29,10 +29,9 @@ static void begin(struct rd_tool *tool)
 		return;
 	}
 	rd_tool_json_begin(tool);
-	rd_json_string(&tool->out, "set", tool->frozen ? "frozen" : "current");
-	rd_json_u64(&tool->out, "epoch", super->epoch - tool->frozen);
-	rd_json_string(&tool->out, "tracking", lost ? "lost" : "ok");
-	rd_json_u64(&tool->out, "segments", tool->meta.nr_segs);
+	rd_json_add(&tool->out, "set=%s epoch=%llu tracking=%s segments=%llu",
+		    tool->frozen ? "frozen" : "current", super->epoch - tool->frozen,
+		    lost ? "lost" : "ok", tool->meta.nr_segs);
 	rd_json_begin(&tool->out, "ranges", '[');
 }
 

@@ -110,11 +110,8 @@ static void dump_copy(struct rd_tool *tool, const struct dmr_super_copy *copy,
 			  copy->r != -EMEDIUMTYPE;
 
 	if (tool->json) {
-		rd_json_begin(&tool->out, NULL, '{');
-		rd_json_string(&tool->out, "copy", name);
-		rd_json_u64(&tool->out, "block", copy->block);
-		rd_json_string(&tool->out, "state", copy_state(copy));
-		rd_json_string(&tool->out, "why", copy->r ? copy->why : NULL);
+		rd_json_add(&tool->out, "{ copy=%s block=%llu state=%s why=%s",
+			    name, copy->block, copy_state(copy), copy->r ? copy->why : NULL);
 	} else {
 		printf("superblock copy %s, block %llu: %s%s%s\n", name,
 		       copy->block, copy_state(copy), copy->r ? ": " : "",
@@ -157,10 +154,8 @@ static void dump_bits(struct rd_tool *tool, const struct rd_meta_bits *bits,
 			 bits->state != RD_BITS_UNREADABLE;
 
 	if (tool->json) {
-		rd_json_begin(&tool->out, NULL, '{');
-		rd_json_u64(&tool->out, "block", bits->block);
-		rd_json_string(&tool->out, "set", role);
-		rd_json_string(&tool->out, "state", bits_state(bits));
+		rd_json_add(&tool->out, "{ block=%llu set=%s state=%s",
+			    bits->block, role, bits_state(bits));
 		if (has_epoch)
 			rd_json_u64(&tool->out, "epoch", bits->epoch);
 		if (role)
@@ -189,10 +184,8 @@ static void dump_group(struct rd_tool *tool, u64 group, struct totals *totals)
 	rd_meta_read_bits(meta, group, epoch, &bits);
 	totals->current += bits.nr_dirty;
 	if (tool->json) {
-		rd_json_begin(&tool->out, NULL, '{');
-		rd_json_u64(&tool->out, "group", group);
-		rd_json_u64(&tool->out, "first", bits.first);
-		rd_json_u64(&tool->out, "segments", bits.nr_segs);
+		rd_json_add(&tool->out, "{ group=%llu first=%llu segments=%u",
+			    group, bits.first, bits.nr_segs);
 		rd_json_begin(&tool->out, "bitmaps", '[');
 	} else {
 		printf("group %llu, segments %llu to %llu\n", group, bits.first,
@@ -254,22 +247,17 @@ static void json_target(struct rd_tool *tool, const struct totals *totals)
 	bool refused = meta->r || meta->refused;
 	char copy[2] = { meta->chosen, 0 };
 
-	rd_json_begin(&tool->out, "target", '{');
-	rd_json_string(&tool->out, "action", action(meta));
-	rd_json_string(&tool->out, "why", meta->r ? meta->why : meta->refused);
-	rd_json_string(&tool->out, "advice",
-		       refused ? rd_meta_advice(meta) : NULL);
+	rd_json_add(&tool->out, "target={ action=%s why=%s advice=%s",
+		    action(meta), meta->r ? meta->why : meta->refused,
+		    refused ? rd_meta_advice(meta) : NULL);
 	if (!meta->r) {
-		rd_json_string(&tool->out, "copy", copy);
-		rd_json_string(&tool->out, "mode", super->compat_ro ? "ro" : "rw");
-		rd_json_string(&tool->out, "tracking",
-			       super->flags & DMR_FLAG_LOST ? "lost" : "ok");
-		rd_json_u64(&tool->out, "epoch", super->epoch);
-		rd_json_u64(&tool->out, "version", super->version_nr);
-		rd_json_u64(&tool->out, "segments", meta->nr_segs);
-		rd_json_u64(&tool->out, "dirty", totals->current);
-		rd_json_bool(&tool->out, "needs_pool", needs_pool(meta));
-		rd_json_bool(&tool->out, "waits", super->flags & DMR_FLAG_FROZEN);
+		rd_json_add(&tool->out, "copy=%s mode=%s tracking=%s epoch=%llu version=%llu",
+			    copy, super->compat_ro ? "ro" : "rw",
+			    super->flags & DMR_FLAG_LOST ? "lost" : "ok", super->epoch,
+			    super->version_nr);
+		rd_json_add(&tool->out, "segments=%llu dirty=%llu needs_pool=%d waits=%d",
+			    meta->nr_segs, totals->current, needs_pool(meta),
+			    !!(super->flags & DMR_FLAG_FROZEN));
 		rd_json_u64(&tool->out, "frozen", totals->frozen);
 	}
 	rd_json_end(&tool->out, '}');

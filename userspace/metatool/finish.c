@@ -180,11 +180,9 @@ static void print_end(struct finish *finish, bool linear_ok)
 		return;
 	}
 	rd_tool_json_begin(tool);
-	rd_json_string(&tool->out, "base", finish->base);
-	rd_json_string(&tool->out, "pool_device", finish->pool);
-	rd_json_u64(&tool->out, "pool", finish->home.nr_pool);
-	rd_json_u64(&tool->out, "zero", finish->home.nr_zero);
-	rd_json_bool(&tool->out, "dry_run", tool->dry_run);
+	rd_json_add(&tool->out, "base=%s pool_device=%s pool=%llu zero=%llu dry_run=%d",
+		    finish->base, finish->pool, finish->home.nr_pool, finish->home.nr_zero,
+		    tool->dry_run);
 	rd_json_bool(&tool->out, "linear_ok", linear_ok);
 	rd_tool_json_end(tool);
 }

@@ -206,11 +206,8 @@ static void print_end(struct rd_tool *tool, const struct rd_table_writer *table)
 		return;
 	}
 	rd_tool_json_begin(tool);
-	rd_json_u64(&tool->out, "volume_blocks", table->nr_blocks);
-	rd_json_u64(&tool->out, "zero", table->nr_zero);
-	rd_json_u64(&tool->out, "pool", table->nr_pool);
-	rd_json_u64(&tool->out, "pages", table->nr_pages);
-	rd_json_bool(&tool->out, "linear_ok", linear_ok);
+	rd_json_add(&tool->out, "volume_blocks=%llu zero=%llu pool=%llu pages=%llu linear_ok=%d",
+		    table->nr_blocks, table->nr_zero, table->nr_pool, table->nr_pages, linear_ok);
 	rd_tool_json_end(tool);
 }
 

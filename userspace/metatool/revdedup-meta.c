@@ -109,10 +109,8 @@ int rd_tool_refuse(const struct rd_tool *tool)
 void rd_tool_json_begin(struct rd_tool *tool)
 {
 	tool->out.out = stdout;
-	rd_json_begin(&tool->out, NULL, '{');
-	rd_json_string(&tool->out, "device", tool->path);
-	rd_json_u64(&tool->out, "blocks", tool->source.nr_blocks);
-	rd_json_bool(&tool->out, "in_use", tool->in_use);
+	rd_json_add(&tool->out, "{ device=%s blocks=%llu in_use=%d",
+		    tool->path, tool->source.nr_blocks, tool->in_use);
 }
 
 void rd_tool_json_end(struct rd_tool *tool)

@@ -59,8 +59,7 @@ static void begin(struct rd_tool *tool, u64 nr_blocks)
 		return;
 	}
 	rd_tool_json_begin(tool);
-	rd_json_u64(&tool->out, "volume_blocks", nr_blocks);
-	rd_json_bool(&tool->out, "incomplete", incomplete);
+	rd_json_add(&tool->out, "volume_blocks=%llu incomplete=%d", nr_blocks, incomplete);
 	rd_json_begin(&tool->out, "ranges", '[');
 }
 
@@ -69,11 +68,10 @@ static void end(struct rd_tool *tool, const struct totals *totals)
 	if (!tool->json)
 		return;
 	rd_json_end(&tool->out, ']');
-	rd_json_u64(&tool->out, "base", totals->places[DMR_BASE]);
-	rd_json_u64(&tool->out, "zero", totals->places[DMR_ZERO]);
-	rd_json_u64(&tool->out, "pool", totals->places[DMR_POOL] + totals->places[DMR_PACK]);
-	rd_json_u64(&tool->out, "damaged", totals->damaged);
-	rd_json_u64(&tool->out, "unreadable", totals->unreadable);
+	rd_json_add(&tool->out, "base=%llu zero=%llu pool=%llu damaged=%llu unreadable=%llu",
+		    totals->places[DMR_BASE], totals->places[DMR_ZERO],
+		    totals->places[DMR_POOL] + totals->places[DMR_PACK], totals->damaged,
+		    totals->unreadable);
 	rd_tool_json_end(tool);
 }
 

@@ -112,7 +112,7 @@ static void unload(void)
 
 static int list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct nbd_listed *listed;
 	int r = nbd_list(&server, &all);
 
@@ -120,7 +120,6 @@ static int list_exports(int readonly, int is_tls, struct nbdkit_exports *exports
 	(void)is_tls;
 	rd_each(listed, &all)
 		r = r ? r : nbdkit_add_export(exports, listed->name, listed->about);
-	rd_buffer_free(&all);
 	return r ? -1 : 0;
 }
 

@@ -336,14 +336,13 @@ static int make_ends(int ours[ENDS], int theirs[ENDS])
 /* Say what QEMU has said. It is no guest yet that says it. */
 static void tell_errors(const struct rd_booting *booting)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 
 	lseek(booting->errors, 0, SEEK_SET);
 	if (!rd_read_text(booting->errors, RD_BOOT_LOG, &text) && text.len > 1) {
 		text.len--;
 		rd_boot_print(stderr, "  ", &text, 10);
 	}
-	rd_buffer_free(&text);
 }
 
 static void end(struct rd_booting *booting)

@@ -373,7 +373,7 @@ static void take_event(void *ctx, const char *name, const char *json)
 /* It has stopped the guest: is that of the guest's making? */
 static int check_stopped(struct watch *watch)
 {
-	struct rd_buffer status = { 0 };
+	RD_BUFFER struct rd_buffer status = { 0 };
 	int r = rd_qmp_query(watch->booting->qmp, "query-status");
 
 	watch->has_stopped = false;
@@ -384,7 +384,6 @@ static int check_stopped(struct watch *watch)
 		r = -EAGAIN;
 	else if (!r && status.len && !strcmp((const char *)status.data, "io-error"))
 		r = rd_err(-ENOSPC, "there is no room for what the guest writes");
-	rd_buffer_free(&status);
 	return r;
 }
 

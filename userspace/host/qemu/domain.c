@@ -63,7 +63,7 @@ static int add_disks(struct rd_domain *domain, char *xml)
 /* virsh takes a number for an ID, and an ID is another guest's tomorrow. */
 static int check_name(const struct rd_domain *domain)
 {
-	struct rd_buffer uuid = { 0 }, text = { 0 };
+	RD_BUFFER struct rd_buffer uuid = { 0 }, text = { 0 };
 	const char *name = domain->name;
 	int r;
 
@@ -73,8 +73,6 @@ static int check_name(const struct rd_domain *domain)
 		r = rd_virsh(rd_virsh_line(&uuid), false, &text, "domname", NULL, NULL, NULL);
 	if (!r)
 		r = strcmp(rd_virsh_line(&text), name) ? -EINVAL : 0;
-	rd_buffer_free(&uuid);
-	rd_buffer_free(&text);
 	if (r == -EINVAL)
 		rd_err(0, "'%s' is not the name of a domain", name);
 	return r;
@@ -82,7 +80,7 @@ static int check_name(const struct rd_domain *domain)
 
 static int check_runs(const struct rd_domain *domain)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	const char *state;
 	int r = rd_virsh(domain->name, false, &text, "domstate", NULL, NULL, NULL);
 
@@ -92,14 +90,13 @@ static int check_runs(const struct rd_domain *domain)
 		rd_remedy(RD_REMEDY_READ_FILE, NULL, NULL);
 		r = -EREMOTEIO;
 	}
-	rd_buffer_free(&text);
 	return r;
 }
 
 int rd_domain_disks(struct rd_domain *domain)
 {
 	static const char disks[] = "//domain/devices/disk[@device='disk' and source]";
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r;
 
 	domain->den.fd = -1;
@@ -120,7 +117,6 @@ int rd_domain_disks(struct rd_domain *domain)
 		r = add_disks(domain, (char *)text.data);
 	if (!r && !domain->disks.len)
 		r = rd_err(-ENOENT, "the domain '%s' has no disk", domain->name);
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -129,7 +125,7 @@ int rd_domain_disks(struct rd_domain *domain)
 /* What runs: 1: a backup whose XML has @mark; 0: none; -EBUSY: another. */
 static int find_job(const struct rd_domain *domain, const char *mark)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r = rd_virsh(domain->name, true, &text, "backup-dumpxml", NULL, NULL, NULL);
 
 	if (!r)
@@ -137,7 +133,6 @@ static int find_job(const struct rd_domain *domain, const char *mark)
 	else if (r == -EREMOTEIO)
 		/* It says so, or says nothing because libvirt itself is gone. */
 		r = rd_virsh(domain->name, true, NULL, "domstate", NULL, NULL, NULL) ? r : 0;
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -223,7 +218,7 @@ static bool is_needed(const struct rd_domain *domain, const char *checkpoint)
 /* Go through our checkpoints; @made: those go that the new one replaces. */
 static int sort_checkpoints(const struct rd_domain *domain, bool made)
 {
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	char *rest, *name;
 	int r = rd_virsh(domain->name, false, &text, "checkpoint-list", "--name", NULL, NULL);
 
@@ -235,7 +230,6 @@ static int sort_checkpoints(const struct rd_domain *domain, bool made)
 		if (made ? !is_needed(domain, name) : is_stale(domain, name))
 			remove_checkpoint(domain, name);
 	}
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -363,14 +357,13 @@ int rd_domain_begin_backup(struct rd_domain *domain)
 static int find_socket(struct rd_domain *domain)
 {
 	char pattern[PATH_MAX], id[32];
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	glob_t found = { 0 };
 	size_t i;
 	int r;
 
 	r = rd_virsh(domain->name, false, &text, "domid", NULL, NULL, NULL);
 	snprintf(id, sizeof(id), "%s", r ? "" : rd_virsh_line(&text));
-	rd_buffer_free(&text);
 	if (r)
 		return r;
 	snprintf(pattern, sizeof(pattern), STATE_DIR, id);
@@ -447,7 +440,7 @@ static u64 first_number(const char *line)
 static int measure(struct rd_domain *domain)
 {
 	struct rd_domain_disk *disk;
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r = 0;
 
 	rd_each(disk, &domain->disks) {
@@ -459,7 +452,6 @@ static int measure(struct rd_domain *domain)
 			disk->size = first_number(rd_virsh_line(&text));
 		domain->size += disk->size;
 	}
-	rd_buffer_free(&text);
 	return r ? r : rd_den_check_room(&domain->den, domain->size);
 }
 

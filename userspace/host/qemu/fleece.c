@@ -35,7 +35,7 @@ static int refused(struct rd_fleece *fleece, int r, const char *what)
 static int ask_one(struct rd_fleece *fleece, const char *question, const char *name, char *ret,
 		   size_t size)
 {
-	struct rd_buffer found = { 0 };
+	RD_BUFFER struct rd_buffer found = { 0 };
 	int r = rd_qmp_ask(fleece->qmp, question, name, &found);
 
 	ret[0] = '\0';
@@ -43,7 +43,6 @@ static int ask_one(struct rd_fleece *fleece, const char *question, const char *n
 		snprintf(ret, size, "%s", (const char *)found.data);
 		r = 1;
 	}
-	rd_buffer_free(&found);
 	return r;
 }
 
@@ -181,7 +180,7 @@ static int choose_bitmap(struct rd_fleece *fleece, const struct rd_fleece_option
 		" json_extract(b.value, '$.name') FROM json_each(?1) n,"
 		" json_each(n.value, '$.\"dirty-bitmaps\"') b"
 		" WHERE json_extract(n.value, '$.\"node-name\"') = ?2";
-	struct rd_buffer found = { 0 };
+	RD_BUFFER struct rd_buffer found = { 0 };
 	const char *name;
 	size_t len = strlen(fleece->id);
 	int r;
@@ -205,7 +204,6 @@ static int choose_bitmap(struct rd_fleece *fleece, const struct rd_fleece_option
 			r = remove_bitmap(fleece, name + 1);
 		}
 	}
-	rd_buffer_free(&found);
 	return refused(fleece, r, "list its bitmaps");
 }
 

@@ -22,14 +22,13 @@
 /* 1: frozen; 0: thawed; -EREMOTEIO: there is no agent that answers. */
 static int ask_status(const struct rd_domain *domain)
 {
+	RD_BUFFER struct rd_buffer text = { 0 };
 	static const char question[] = "{\"execute\":\"guest-fsfreeze-status\"}";
-	struct rd_buffer text = { 0 };
 	int r;
 
 	r = rd_virsh(domain->name, true, &text, "qemu-agent-command", question, NULL, NULL);
 	if (!r)
 		r = !strstr((const char *)text.data, "\"thawed\"");
-	rd_buffer_free(&text);
 	return r;
 }
 

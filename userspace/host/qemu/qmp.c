@@ -170,30 +170,28 @@ static int find_member(struct rd_qmp *qmp, const char *question, struct rd_buffe
 /* Is the last line the answer to the last command? Others are events, and what came too late. */
 static int is_answer(struct rd_qmp *qmp)
 {
-	struct rd_buffer id = { 0 };
+	RD_BUFFER struct rd_buffer id = { 0 };
 	int r = find_member(qmp, "SELECT json_extract(?1, '$.id')", &id);
 
 	if (r > 0)
 		r = strtoul((const char *)id.data, NULL, 10) == qmp->nr;
-	rd_buffer_free(&id);
 	return r;
 }
 
 /* Tell of the last line, which is no answer. */
 static int take_event(struct rd_qmp *qmp)
 {
-	struct rd_buffer name = { 0 };
+	RD_BUFFER struct rd_buffer name = { 0 };
 	int r = qmp->event ? find_member(qmp, "SELECT json_extract(?1, '$.event')", &name) : 0;
 
 	if (r > 0)
 		qmp->event(qmp->ctx, (const char *)name.data, (const char *)qmp->line.data);
-	rd_buffer_free(&name);
 	return r < 0 ? r : 0;
 }
 
 static int read_answer(struct rd_qmp *qmp)
 {
-	struct rd_buffer result = { 0 };
+	RD_BUFFER struct rd_buffer result = { 0 };
 	unsigned int nr = 0;
 	int r;
 
@@ -224,7 +222,6 @@ static int read_answer(struct rd_qmp *qmp)
 		if (r)
 			break;
 	}
-	rd_buffer_free(&result);
 	return r;
 }
 

@@ -31,15 +31,14 @@ const char *rd_virsh_line(struct rd_buffer *text)
 
 unsigned int rd_virsh_qemu_major(void)
 {
+	RD_BUFFER struct rd_buffer text = { 0 };
 	static const char mark[] = "hypervisor: QEMU ";
 	char *const argv[] = { VIRSH, "version", NULL };
-	struct rd_buffer text = { 0 };
 	const char *version;
 	unsigned int major = 0;
 
 	version = rd_run_quietly(argv, &text) ? NULL : strstr((const char *)text.data, mark);
 	if (version)
 		major = strtoul(version + strlen(mark), NULL, 10);
-	rd_buffer_free(&text);
 	return major;
 }

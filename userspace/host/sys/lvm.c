@@ -40,7 +40,7 @@ static int make_config(char **ret)
 {
 	char *const argv[] = { "lvmconfig", "--quiet", "devices/filter", "devices/global_filter",
 			       NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	const char *own = NULL;
 	char *line, *rest = NULL;
 	int r = rd_run_quietly(argv, &text);
@@ -55,7 +55,6 @@ static int make_config(char **ret)
 	}
 	if (r >= 0)
 		r = asprintf(ret, "devices{" FILTER "%s%s}", own ? " global_" : "", own ? own : "");
-	rd_buffer_free(&text);
 	return r < 0 ? rd_err(r, "cannot run '%s'", argv[0]) : 0;
 }
 
@@ -116,7 +115,7 @@ static bool split_dm_name(const char *path, struct rd_lv *ret)
 int rd_lv_find(const char *path, struct rd_lv *ret)
 {
 	char *const argv[] = { "lvs", "--noheadings", "-o", "vg_name,lv_name", (char *)path, NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r;
 
 	if (split_dm_name(path, ret))
@@ -124,7 +123,6 @@ int rd_lv_find(const char *path, struct rd_lv *ret)
 	r = ask(argv, &text);
 	if (!r && sscanf((char *)text.data, "%127s %127s", ret->vg, ret->name) != 2)
 		r = -ENODEV;
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -146,14 +144,13 @@ int rd_vg_free(const char *vg, u64 *ret_bytes)
 {
 	char *const argv[] = { "vgs", "--noheadings", "--nosuffix", "--units", "b", "-o", "vg_free",
 			 (char *)vg, NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r;
 
 	r = ask(argv, &text);
 	if (!r && sscanf((char *)text.data, "%llu", ret_bytes) != 1)
 		r = rd_err(-EPROTO, "cannot tell how much of '%s' is free: 'vgs' printed no number",
 			   vg);
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -162,7 +159,7 @@ static int look(const struct rd_lv *lv, const char *tag, bool *ret_exists, bool 
 {
 	char select[2 * RD_LV_NAME_MAX + 32];
 	char *const argv[] = { "lvs", "--noheadings", "-o", "lv_name,lv_tags", "-S", select, NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	char name[RD_LV_NAME_MAX], tags[RD_LV_NAME_MAX];
 	int r, nr;
 
@@ -173,7 +170,6 @@ static int look(const struct rd_lv *lv, const char *tag, bool *ret_exists, bool 
 		*ret_exists = nr > 0;
 		*ret_ours = nr > 1 && !strcmp(tags, tag);
 	}
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -282,7 +278,7 @@ int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros)
 	char select[2 * RD_LV_NAME_MAX + 64];
 	char *const argv[] = { "lvs", "--noheadings", "--binary", "-o", "zero", "-S", select,
 			 NULL };
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	int r, zero;
 
 	snprintf(select, sizeof(select), "vg_name=%s && lv_name=%s && segtype=thin-pool", vg, name);
@@ -290,7 +286,6 @@ int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros)
 	if (!r && sscanf((char *)text.data, "%d", &zero) != 1)
 		r = rd_err(-ENODEV, "there is no thin pool '%s/%s'", vg, name);
 	*ret_zeros = !r && zero == 1;
-	rd_buffer_free(&text);
 	return r;
 }
 
@@ -337,7 +332,7 @@ int rd_lvm_sees(struct rd_buffer *ret)
 {
 	char *const argv[] = { "pvs", "-qq", "--noheadings", "-o", "pv_name", NULL };
 	char uuid[RD_DM_NAME_MAX], *path, *rest = NULL;
-	struct rd_buffer text = { 0 };
+	RD_BUFFER struct rd_buffer text = { 0 };
 	struct stat st;
 	/* With the settings of this host alone, which may have no LVM. */
 	int r = rd_run_quietly(argv, &text);
@@ -350,6 +345,5 @@ int rd_lvm_sees(struct rd_buffer *ret)
 		if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)))
 			rd_buffer_put(ret, path, strlen(path) + 1);
 	}
-	rd_buffer_free(&text);
 	return ret->failed ? -ENOMEM : r;
 }
