@@ -15,6 +15,7 @@
 #include "host/sys/loop.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease_drop.h"
+#include "krbd.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
@@ -296,5 +297,6 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 		r = remove_one(pool, name, info.uuid);
 	if (!r && is_ours(&info_below))
 		r = remove_one(pool, below, info_below.uuid);
+	rd_krbd_tidy();
 	return r;
 }
