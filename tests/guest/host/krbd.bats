@@ -201,7 +201,7 @@ other() {
 		echo 99999999999999999999999999999999 >/tmp/rdt-pool/id
 		[ -e /etc/machine-id ] || touch /etc/machine-id
 		mount --bind /tmp/rdt-pool/id /etc/machine-id
-		mount -t tmpfs none /dev/mapper
+		mount -t tmpfs -o ro none /dev/mapper
 		exec revdedupctl "$@"' bash "$@"
 }
 
