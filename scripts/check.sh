@@ -108,6 +108,7 @@ declare -A about=(
 	[dedup]="volumes in use give space back, to the thin pool and from the pool; killed, refused"
 	[dedup_faults]="the same when something else goes wrong"
 	[shared]="volumes in use that read blocks which they share"
+	[krbd]="a pool in RADOS that the kernel reads: versions, volumes, kills, another host"
 	[host]="mounts, versions over NBD and in packs, volumes that go down, two pools"
 	[host_clone]="clones of versions; wrong devices; what LVM sees and activates"
 	[host_pieces]="versions in pieces of volumes in use; overwrites"
@@ -351,9 +352,10 @@ payload() {
 }
 
 # guest SERIES FILE... [-- OPTION...]: run tests/guest/FILE.bats in one boot, with these
-# options of vm-run.sh.
+# options of vm-run.sh; with `around` set, by that command.
+around=()
 guest() {
-	local series=$1 options files=() run=("$scripts/vm-run.sh" --kernel "$1")
+	local series=$1 options files=() run=("${around[@]}" "$scripts/vm-run.sh" --kernel "$1")
 	shift
 	[ "$series" != uml ] || run=("$scripts/uml-run.sh")
 	mapfile -t options < <(payload "$series")
@@ -410,6 +412,17 @@ job_proxmox_6.12() {
 	tests/proxmox/payload.sh build/guest-perl ${PROXMOX_STORAGE:-}
 	guest 6.12 host/proxmox -- --payload build/guest-perl:perl
 }
+# A pool in RADOS, by the kernel's rbd. What a guest is made of comes by the network of this
+# machine, which the guest then has not.
+krbd() {
+	"$scripts/setup.sh" ceph
+	"$scripts/kernels.sh" "$1" >/dev/null
+	"$scripts/rootfs.sh" >/dev/null
+	local around=(tests/ceph/network.sh "build/ceph-$1")
+	guest "$1" host/krbd -- --net --payload "build/ceph-$1:ceph"
+}
+job_krbd_6.12() { krbd 6.12; }
+job_krbd_6.1() { krbd 6.1; }
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
 job_table_6.12() {
 	guest 6.12 table/{io,packs,golden,messages,errors,shed,lost-cache,hydration,model}
@@ -534,7 +547,7 @@ soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecras
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest upstream kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
 	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release
-	proxmox_6.12 repo rpm sbom)
+	proxmox_6.12 repo rpm sbom krbd_6.12 krbd_6.1)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -574,6 +587,8 @@ dedup_6.1          1    -    -  modules
 dedup_faults_6.12  1    -  250  modules
 dedup_faults_6.1   1    -    -  modules
 shared_6.12        1    -  200  modules
+krbd_6.12          1    -    -  modules
+krbd_6.1           1    -    -  modules
 live_6.12          1    -    -  modules
 live_6.1           1    -  700  modules
 liverandom_6.12    1    -    -  modules
@@ -625,7 +640,7 @@ kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
 	lint unit cli pool* nbd* ceph report files fuzz_tools modules host* live* dedup* shared*
-	blocksize* end_to_end* mutate prometheus proxmox* packages deb
+	blocksize* krbd* end_to_end* mutate prometheus proxmox* packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
 tests/unit/*
@@ -639,13 +654,13 @@ tests/pool/*
 tests/nbd/*
 	lint nbd* libvirt files
 tests/ceph/*
-	lint ceph
+	lint ceph krbd*
 tests/report/*
 	lint report
 tests/files/*
 	lint files
 tests/guest/host/*
-	lint host* live* dedup* shared* blocksize* proxmox*
+	lint host* live* dedup* shared* blocksize* krbd* proxmox*
 tests/proxmox/* tools/proxmox/*
 	lint cli proxmox*
 tests/guest/table/*

@@ -20,9 +20,10 @@
 . "${BASH_SOURCE[0]%/*}/archive.sh"
 
 # The modules that the guest gets; the others (network cards and such) are
-# most of the package.
+# most of the package. With those of the net a guest reaches a Ceph cluster.
 module_dirs=(arch block crypto drivers/block drivers/char drivers/md
-	drivers/scsi drivers/virtio fs lib)
+	drivers/scsi drivers/virtio fs lib net/ceph net/core net/dns_resolver)
+module_files=(drivers/net/{virtio_net,net_failover})
 
 # Get and unpack the package, with an apt-get update where apt's lists are missing or old.
 unpack_own() {
@@ -89,6 +90,10 @@ make_kernel() {
 		[ -d "$deb/lib/modules/$release/kernel/$d" ] || continue
 		mkdir -p "$modules/kernel/${d%/*}"
 		mv "$deb/lib/modules/$release/kernel/$d" "$modules/kernel/$d"
+	done
+	for d in "${module_files[@]}"; do
+		mkdir -p "$modules/kernel/${d%/*}"
+		mv "$deb/lib/modules/$release/kernel/$d".ko* "$modules/kernel/${d%/*}"
 	done
 	mv "$deb/lib/modules/$release"/modules.{builtin*,order} "$modules"
 	find "$modules" -name '*.ko.xz' -exec xz -d {} +

@@ -10,9 +10,9 @@
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-packages=(bash bats coreutils diffutils dmsetup e2fsprogs fdisk findutils fio gawk grep
-	kmod libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0 lvm2 mount nbdkit
-	procps sed tar thin-provisioning-tools util-linux xfsprogs xxd)
+packages=(bash bats busybox coreutils diffutils dmsetup e2fsprogs fdisk findutils fio gawk grep
+	kmod libdevmapper1.02.1 librados2 libsqlite3-0 libssl3 liburing2 libxxhash0 lvm2 mount
+	nbdkit procps sed tar thin-provisioning-tools util-linux xfsprogs xxd)
 
 # Never read in a guest, and together a third of the whole.
 useless=(usr/share/{doc,man,info,locale,lintian,bash-completion,common-licenses,i18n}

@@ -16,6 +16,8 @@
 #                           in the order of --disk and --nbd-disk
 #   --nbd-disk FILE         the same behind a write-back cache, which loses at a
 #                           power cut what the guest has not flushed
+#   --net                   a network card; who it reaches sees connections of QEMU, as
+#                           another program of the host
 #   --power-cut             COMMAND ends by asking for a power cut (power_cut in
 #                           tests/guest/lib/guest.bash)
 #   --cut-after SEC         cut the power SEC seconds after COMMAND has started
@@ -39,13 +41,14 @@
 scripts=${BASH_SOURCE[0]%/*}
 
 kernel=6.12 mem=1024 smp=2 timeout=600 append='' console='' accel='' rootfs=''
-icount=false power_cut=false cut_after='' verbose=false
+icount=false net=false power_cut=false cut_after='' verbose=false
 payloads=() disks=()
 
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--icount) icount=true; shift; continue ;;
+	--net) net=true; shift; continue ;;
 	--power-cut) power_cut=true; shift; continue ;;
 	--verbose) verbose=true; shift; continue ;;
 	--) shift; break ;;
@@ -177,6 +180,7 @@ for disk in ${disks[@]+"${disks[@]}"}; do
 	esac
 	nr=$((nr + 1))
 done
+! $net || qemu+=(-netdev "user,id=net" -device "virtio-net-pci,netdev=net,romfile=")
 add_port 1 control /dev/fd/1
 add_port 2 out "$dir/out"
 open_out

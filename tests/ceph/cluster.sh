@@ -25,9 +25,10 @@
 #
 # In the environment: CLUSTER, its directory (/tmp/revdedup-ceph). Clusters in several
 # directories run side by side, each on ports that were free. OSD_GIB, the size of an OSD (10).
+# ADDRESS, where it listens (127.0.0.1).
 set -eu -o pipefail
 
-dir=${CLUSTER:-/tmp/revdedup-ceph}
+dir=${CLUSTER:-/tmp/revdedup-ceph} address=${ADDRESS:-127.0.0.1}
 conf=$dir/ceph.conf
 export CEPH_CONF=$conf CEPH_ARGS=
 # bats waits until all that have it are gone, and daemons stay.
@@ -51,7 +52,7 @@ pid_of() {
 free_port() {
 	local port
 	while port=$((20000 + RANDOM % 10000)); do
-		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+		(: <"/dev/tcp/$address/$port") 2>/dev/null || break
 	done
 	echo "$port"
 }
@@ -64,8 +65,8 @@ write_conf() {
 	cat <<END
 [global]
 fsid = $(</proc/sys/kernel/random/uuid)
-mon host = [v2:127.0.0.1:$(free_port)]
-public addr = 127.0.0.1
+mon host = [v2:$address:$(free_port)]
+public addr = $address
 run dir = $dir/run
 admin socket = $dir/run/\$name.asok
 pid file = $dir/run/\$name.pid

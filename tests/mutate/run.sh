@@ -132,8 +132,12 @@ build_test() {
 
 # run_guest MODULES CTL FILE FILTER: with the modules in that folder, and that revdedupctl.
 run_guest() {
-	local file=$3 filter=$4
-	"$tree/scripts/vm-run.sh" --kernel 6.12 --timeout "$limit" \
+	local file=$3 filter=$4 around=() net=()
+	[[ $file != host/krbd ]] || {
+		around=("$copy/tests/ceph/network.sh" "$work/ceph")
+		net=(--net --payload "$work/ceph:ceph")
+	}
+	"${around[@]}" "$tree/scripts/vm-run.sh" --kernel 6.12 --timeout "$limit" "${net[@]}" \
 		--payload "$1/dm-revdedup.ko:modules/dm-revdedup.ko" \
 		--payload "$1/dm-judge.ko:modules/dm-judge.ko" \
 		--payload build/guest-bin:bin --payload build/bin:tools \

@@ -339,6 +339,20 @@ old_data() {
 	[ -s pool/catalog.old-pages ]
 }
 
+@test "an older catalog that is to hold, and a damaged copy of the newer one" {
+	keep_catalog
+	next_version
+	rm pool/catalog.db*
+	cp kept/* pool
+	damage flip pool "$SEED" 1 journal
+	# shellcheck disable=SC2046 # words
+	is 0 repair --force $(from_all)
+	# Nothing is lost of the catalog that holds.
+	[[ $output == *"what is kept of it ends with generation"* && $output != *"are lost"* ]]
+	rm vm1.4.img
+	is_whole
+}
+
 @test "the state that was given up can be gone on with while the other one is not whole" {
 	keep_catalog
 	cp vm1.3.img vm1.4.img

@@ -7,10 +7,12 @@
 
 #include "host/sys/layers.h"
 #include "host/volume/device/attachment.h"
+#include "host/volume/device/krbd.h"
 #include "host/volume/device/target.h"
 #include "host/volume/device/version_table.h"
 #include "host/volume/map/mapped.h"
 #include "host/volume/map/mapped_nbd.h"
+#include "pool/data/rados.h"
 #include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "remote.h"
@@ -45,16 +47,37 @@ static int refuse_without_nbd(void)
 	return -ENOPKG;
 }
 
+/*
+ * Shall the module read the pool? Only the owner of a shard can have its places kept, and who only
+ * maps does not take it over, unless there is no other way.
+ */
+static int is_for_module(struct ctl *ctl, bool *ret)
+{
+	const char *pool = ctl_pool_name(ctl);
+	int r;
+
+	*ret = rd_target_exists();
+	if (!*ret || !pool || !rd_pool_is_shard(pool))
+		return 0;
+	*ret = rd_krbd_exists();
+	if (!*ret || !rd_nbd_exists())
+		return 0;
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		*ret = !ctl->pool->is_of_another && rd_shard_has_image(ctl->pool->area.store);
+	return ctl_close(ctl, r);
+}
+
 int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret)
 {
 	const char *pool = ctl_pool_name(ctl);
 	bool is_shard = pool && rd_pool_is_shard(pool);
-	bool has_module = !is_shard && rd_target_exists(), packed = false;
+	bool has_module, packed = false;
 	struct ctl_version version;
-	int r = 0;
+	int r = is_for_module(ctl, &has_module);
 
 	/* A module that is older than the pool needs is as good as none. */
-	if (has_module && !rd_target_reads_packs())
+	if (!r && has_module && !rd_target_reads_packs())
 		r = is_packed(ctl, name, &packed);
 	*ret = has_module && !packed ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
 	if (r || *ret == CTL_MAPPER_MODULE || rd_nbd_exists())

@@ -14,8 +14,10 @@ struct rd_librados {
 	typeof(rados_conf_read_file) *conf_read_file;
 	typeof(rados_conf_parse_env) *conf_parse_env;
 	typeof(rados_conf_set) *conf_set;
+	typeof(rados_conf_get) *conf_get;
 	typeof(rados_connect) *connect;
 	typeof(rados_shutdown) *shutdown;
+	typeof(rados_mon_command) *mon_command;
 	typeof(rados_ioctx_create) *ioctx_create;
 	typeof(rados_ioctx_destroy) *ioctx_destroy;
 	typeof(rados_cluster_fsid) *cluster_fsid;
@@ -45,6 +47,7 @@ struct rd_librados {
 	typeof(rados_write_op_truncate) *write_op_truncate;
 	typeof(rados_write_op_zero) *write_op_zero;
 	typeof(rados_write_op_remove) *write_op_remove;
+	typeof(rados_write_op_exec) *write_op_exec;
 	typeof(rados_aio_write_op_operate) *aio_write_op_operate;
 	typeof(rados_create_read_op) *create_read_op;
 	typeof(rados_release_read_op) *release_read_op;

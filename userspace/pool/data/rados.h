@@ -13,9 +13,11 @@
  *	rbd_data.ID.%016x	2 MiB of the data area each, at offset / 2 MiB
  *	    e			8 digits: the last epoch that has written there
  *
+ *	rbd_id.revdedup		of a shard that a kernel has read: an RBD image, whose data objects
+ *	rbd_header.ID		are those above; see rd_shard_image()
+ *
  * So a frame is an object, and the fingerprints of 256 frames are one. What is zeros as a whole
- * need not be there. These are names of data objects of RBD, with the size that is given to them
- * there; an image that has them is made when the kernel is to read it, and needs no change here.
+ * need not be there.
  *
  * owner: in epoch EPOCH, since the second SINCE, the commands write that share the catalog with
  * TOKEN, on HOST. Such a command may raise the epoch itself, and the others follow it; BASE is the
@@ -107,5 +109,33 @@ enum rd_shard_life {
 
 /* Ask the commands of the owner whether they live. */
 int rd_shard_ask(struct rd_store *store, enum rd_shard_life *ret);
+
+/* --- as the kernel reads it */
+
+#define RD_SHARD_IMAGE	"revdedup"
+
+/* What the kernel's rbd has to be told. */
+struct rd_shard_image {
+	char id[17];		/* of the image: no other has it */
+	char *pool, *space;
+	char *user;
+	char *key;		/* or NULL, where none was found */
+	char *monitors;		/* ADDRESS:PORT,... */
+	bool has_v2;		/* these speak version 2 of the protocol */
+};
+
+/*
+ * Make an RBD image of the shard, unless that was done, and say how to map it. It has no feature
+ * but layering and is larger than any pool, so that it need not grow with this one. The list of
+ * images lacks it: to the tools of RBD it is none. Messages have been printed.
+ */
+int rd_shard_image(struct rd_store *store, struct rd_shard_image *ret);
+void rd_shard_image_free(struct rd_shard_image *image);
+
+/* Make the image alone. False, without a message: such a pool of Ceph cannot have one. */
+bool rd_shard_has_image(struct rd_store *store);
+
+/* The ID of the image, whether it is there or not. */
+const char *rd_shard_image_id(const struct rd_store *store);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/loop.h"
+#include "host/volume/device/krbd.h"
 #include "host/volume/device/poolblocks.h"
 #include "host/volume/freeze/freeze.h"
 #include "meta/read.h"
@@ -191,7 +192,10 @@ static int follow(const struct rd_attachment *at, u64 sectors)
 		rd_target_set_zeros(&devices, false);
 	}
 	r = rd_target_reload(at->device, &devices);
-	return r ? r : rd_dm_swap(at->device, 0);
+	if (!r)
+		r = rd_dm_swap(at->device, 0);
+	rd_krbd_tidy();
+	return r;
 }
 
 int rd_stack_is_linear(const struct rd_attachment *at, bool *ret)
@@ -466,6 +470,7 @@ int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
 		r = rd_dm_remove(at->device);
 	if (!r)
 		rd_part_remove(at, "meta");
+	rd_krbd_tidy();
 	return r;
 }
 
@@ -484,5 +489,6 @@ int rd_stack_abandon(const struct rd_attachment *at)
 		r = rd_dm_remove(at->device);
 	if (!r)
 		r = rd_part_remove(at, "meta");
+	rd_krbd_tidy();
 	return r ? r : rd_freeze_abandon(at);
 }

@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/loop.h"
 #include "pool/pool.h"
+#include "krbd.h"
 #include "poolblocks.h"
 
 int rd_poolblocks_uuid(const char *pool, u8 uuid[16])
@@ -39,6 +41,8 @@ int rd_poolblocks_compare(const struct rd_area *area, const char *number)
 	struct stat st;
 	int r;
 
+	if (rd_area_can(area, RD_STORE_FENCED))
+		return rd_krbd_is_of(number, rd_shard_image_id(area->store)) ? 0 : -EXDEV;
 	if (fstat(area->store->fd, &st))
 		return -errno;
 	if (sscanf(number, "%u:%u", &major, &minor) != 2)
@@ -62,11 +66,37 @@ static bool has_small_blocks(int fd)
 
 int rd_poolblocks_require(const char *pool)
 {
-	if (!rd_pool_is_shard(pool))
+	if (!rd_pool_is_shard(pool) || rd_krbd_exists())
 		return 0;
-	rd_err(0, "the pool '%s' is in RADOS, which the kernel does not read", pool);
+	rd_err(0, "the pool '%s' is in RADOS, and the kernel has no rbd, which would read it",
+	       pool);
 	rd_remedy(RD_REMEDY_RESTORE, NULL, "nothing was changed");
 	return -EOPNOTSUPP;
+}
+
+static int open_shard(struct rd_poolblocks *blocks, const char *data)
+{
+	char name[PATH_MAX], path[RD_KRBD_PATH];
+	struct rd_shard_image image;
+	struct rd_store *store;
+	int r;
+
+	if (!rd_rados_name(data, name))
+		return rd_err(-ENODEV, "'%s' leads to no shard", data);
+	r = rd_rados_open(&store, name, 0);
+	if (r)
+		return r;
+	r = rd_shard_image(store, &image);
+	rd_store_close(store);
+	if (r)
+		return r;
+	blocks->fd = rd_krbd_open(&image, path);
+	rd_shard_image_free(&image);
+	if (blocks->fd < 0)
+		return blocks->fd;
+	blocks->is_rbd = true;
+	snprintf(blocks->path, sizeof(blocks->path), "%s", path);
+	return rd_failpoint("poolblocks-rbd");
 }
 
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)
@@ -79,6 +109,8 @@ int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read
 	*blocks = RD_POOLBLOCKS_NONE;
 	if (r)
 		return r;
+	if (rd_pool_is_shard(pool))
+		return open_shard(blocks, data);
 	RD_CLOSE int fd = open(data, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))
@@ -97,4 +129,7 @@ void rd_poolblocks_close(struct rd_poolblocks *blocks)
 	if (blocks->fd >= 0)
 		close(blocks->fd);
 	blocks->fd = -1;
+	/* If no table has it. */
+	if (blocks->is_rbd)
+		rd_krbd_tidy();
 }

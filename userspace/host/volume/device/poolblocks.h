@@ -10,7 +10,8 @@
 
 struct rd_poolblocks {
 	char path[PATH_MAX];
-	int fd;			/* keeps a loop device until a table has it; or -1 */
+	int fd;			/* keeps the device until a table has it; or -1 */
+	bool is_rbd;
 };
 
 #define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
@@ -20,7 +21,8 @@ int rd_poolblocks_require(const char *pool);
 
 /*
  * Open the data area of the pool in the directory @pool. A read-only table needs a
- * read-only device. Its logical blocks have 512 bytes, whatever the disk has.
+ * read-only device. Its logical blocks have 512 bytes, whatever the disk has. That of a shard is
+ * read-only anyway: krbd.h. Who takes it out of a table calls rd_krbd_tidy().
  */
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
 void rd_poolblocks_close(struct rd_poolblocks *blocks);

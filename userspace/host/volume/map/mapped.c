@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "host/sys/layers.h"
 #include "host/sys/loop.h"
+#include "host/volume/device/krbd.h"
 #include "host/volume/device/poolblocks.h"
 #include "host/volume/device/target.h"
 #include "host/volume/device/version_table.h"
@@ -295,5 +296,6 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 		r = remove_one(pool, name, info.uuid);
 	if (!r && is_ours(&info_below))
 		r = remove_one(pool, below, info_below.uuid);
+	rd_krbd_tidy();
 	return r;
 }

@@ -31,6 +31,14 @@ struct writer {
 	size_t next;
 };
 
+static int cannot_write(const struct rd_pool *pool, int r)
+{
+	/* Another host has the pool, which the store has said. */
+	if (r == -ESTALE && rd_area_can(&pool->area, RD_STORE_FENCED))
+		return r;
+	return rd_err(r, "cannot write the journal");
+}
+
 /* Take a frame for the journal, before anything is written there. */
 static int add_frame(struct writer *writer, u64 *ret)
 {
@@ -43,7 +51,7 @@ static int add_frame(struct writer *writer, u64 *ret)
 		return r;
 	/* Stable before the link that leads there. */
 	r = rd_area_clear_frame(&pool->area, *ret);
-	return r ? rd_err(r, "cannot write the journal") : 0;
+	return r ? cannot_write(pool, r) : 0;
 }
 
 /* Write writer->part, whose payload is there, at the end. */
@@ -71,7 +79,7 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	r = rd_area_log(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
 			rd_slot_offset(end->frame, end->block));
 	if (r)
-		return rd_err(r, "cannot write the journal");
+		return cannot_write(writer->pool, r);
 	rd_journal_part_pass(end, part);
 	return 0;
 }

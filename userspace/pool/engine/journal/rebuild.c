@@ -40,11 +40,18 @@ struct hole {
 	u64 start, end;
 };
 
+/* What to do with a journal that is damaged at its end. */
+enum if_cut {
+	REFUSE_CUT,
+	TAKE_CUT,
+	KEEP_CUT,	/* beside a catalog that has the rest, and holds */
+};
+
 struct rebuild {
 	struct rd_sql *sql;
 	struct rd_area *area;
 	u64 journal;
-	bool force;
+	enum if_cut if_cut;
 	bool all_may_be_read;		/* by devices, and holes do not tell otherwise */
 	struct hole frames, fps;	/* found last, where these are */
 };
@@ -81,8 +88,13 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 		return -EAGAIN;
 	if (r || !cut)
 		return r;
-	if (rebuild->force) {
+	if (rebuild->if_cut == TAKE_CUT) {
 		rd_warn("the copy of the catalog is damaged: changes after generation %llu are lost",
+			(unsigned long long)end->generation);
+		return 0;
+	}
+	if (rebuild->if_cut == KEEP_CUT) {
+		rd_warn("the copy of the catalog is damaged: what is kept of it ends with generation %llu",
 			(unsigned long long)end->generation);
 		return 0;
 	}
@@ -258,14 +270,14 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 	return r ? r : rd_versions_count(rebuild->sql, &report->nr_versions);
 }
 
-static int try_new(struct rd_pool *pool, const char *path, bool force,
+static int try_new(struct rd_pool *pool, const char *path, enum if_cut if_cut,
 		   struct rd_rebuild_report *report)
 {
 	const struct rd_pool_super *super = &pool->area.super;
 	struct rebuild rebuild = {
 		.area = &pool->area,
 		.journal = super->journal_id,
-		.force = force,
+		.if_cut = if_cut,
 	};
 	int r;
 
@@ -289,13 +301,13 @@ static int try_new(struct rd_pool *pool, const char *path, bool force,
 	return r;
 }
 
-static int make_new(struct rd_pool *pool, const char *path, bool force,
+static int make_new(struct rd_pool *pool, const char *path, enum if_cut if_cut,
 		    struct rd_rebuild_report *report)
 {
 	int r;
 
 	do {
-		r = try_new(pool, path, force, report);
+		r = try_new(pool, path, if_cut, report);
 	} while (r == -EAGAIN);
 	return r;
 }
@@ -421,7 +433,7 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	r = save_present(pool, force);
 	if (r)
 		return r;
-	r = make_new(pool, new, force, report);
+	r = make_new(pool, new, force ? TAKE_CUT : REFUSE_CUT, report);
 	if (r)
 		return r;
 	choose_old(pool, old);
@@ -454,7 +466,7 @@ int rd_rebuild_cache(struct rd_pool *pool)
 
 	if (!new || !path)
 		return -ENOMEM;
-	r = make_new(pool, new, false, &report);
+	r = make_new(pool, new, REFUSE_CUT, &report);
 	if (!r)
 		r = rd_catalog_remove(path);
 	if (!r)
@@ -472,7 +484,7 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 	path = rd_path_in(pool->path, ret);
 	if (!path || !new)
 		return -ENOMEM;
-	r = make_new(pool, new, true, &report);
+	r = make_new(pool, new, KEEP_CUT, &report);
 	if (r == -ENOMEM || r == -ENOSPC || r == -EINTR)
 		return r;
 	if (r) {
