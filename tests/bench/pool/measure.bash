@@ -181,6 +181,24 @@ take_series() {
 	done <"$series/order"
 }
 
+# note_staying VOLUME FILE: a hook. Adds the segments of the newest version of which all blocks lie
+# in others, to $dir/staying, as tests/pool/rule.c wants them.
+note_staying() {
+	sqlite3 -readonly -separator ' ' "$REVDEDUP_POOL/catalog.db" "SELECT '$2', s.segment
+		FROM segment s JOIN volume v ON v.id = s.volume
+		WHERE v.name = '$1' AND s.born = (SELECT max(born) FROM segment
+			WHERE volume = s.volume AND segment = s.segment)
+		AND s.recipe IN (SELECT source FROM recipe_ref)
+		AND s.recipe NOT IN (SELECT recipe FROM slot_owner)" >>"$dir/staying"
+}
+
+# take_for_rule [OPTION...]: the series, and to $dir/rules what the rule leaves of it.
+take_for_rule() {
+	: >"$dir/staying"
+	take_series note_staying "$@"
+	rule "$series/order" "$dir/staying" >"$dir/rules"
+}
+
 snapshot_to_reports() {
 	revdedupctl snapshot "$1" --from "$2" --json >>"$dir/reports"
 }
