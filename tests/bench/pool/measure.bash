@@ -103,6 +103,8 @@ restore_ratio() {
 # What files take on the disk.
 bytes_of() { du -cB1 "$@" | awk 'END { print $1 }'; }
 
+data_file_bytes() { bytes_of "$REVDEDUP_POOL/data"; }
+
 # The index is there only where something was looked up in it.
 pool_bytes() {
 	local index=()
@@ -112,6 +114,13 @@ pool_bytes() {
 
 # field NAME: of the JSON objects on standard input, a number a line.
 field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
+
+# extents_of FILE: prints how many its map has, and at how many places on the disk, of which each
+# but the first is a seek. A hole in what lies in one place is only in the map.
+extents_of() {
+	filefrag -v "$1" | awk '/^ *[0-9]+:/ { map++ } / extents? found$/ { places = $(NF - 2) }
+		END { print map + 0, places + 0 }'
+}
 
 # --- pools
 
@@ -147,6 +156,9 @@ find_pieces() {
 }
 
 # --- the series
+
+# is_wanted SERIES
+is_wanted() { [ -z "$only_series" ] || [[ " $only_series " == *" $1 "* ]]; }
 
 # The directory of the images, made if the cache has them not.
 find_series() {
