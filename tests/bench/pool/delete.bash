@@ -108,36 +108,31 @@ reading() {
 }
 
 # "check" marks as a mark-and-sweep does: it goes through the recipes of all versions, and counts
-# the references to each block. It frees nothing, so there is less that it does. What "list" reads,
-# which opens the pool, counts in neither.
+# the references to each block. It frees nothing, so there is less that it does.
 marked_rows() {
-	local number mark delete open check_kib delete_kib
+	local number
 	local -A usecs=() kibs=()
 	new_pool
-	image random "$dir/image" $((512 * mib)) 1
+	image random "$dir/image" $((128 * mib)) 1
 	for ((number = 1; number <= $1; number++)); do
 		revdedupctl -q snapshot v --from "$dir/image"
-		image some "$dir/image" 1310 "$number" >/dev/null
+		image some "$dir/image" 328 "$number" >/dev/null
 	done
 	for ((number = 0; number < rounds; number++)); do
-		reading open revdedupctl list
 		reading check revdedupctl check
 		reading delete revdedupctl delete "v@$(($1 / 2 + number))" --json
 	done
 	# shellcheck disable=SC2086 # they are lists of numbers
 	{
-		open=$(median ${kibs[open]})
-		check_kib=$(($(median ${kibs[check]}) - open))
-		delete_kib=$(($(median ${kibs[delete]}) - open))
-		mark=$(median ${usecs[check]})
-		delete=$(median ${usecs[delete]})
+		marked_row "one of $1 versions: delete, check, ms, and their ratio" \
+			$(($(median ${usecs[delete]}) / 1000)) $(($(median ${usecs[check]}) / 1000))
+		marked_row "  KiB that they read, the same" \
+			"$(median ${kibs[delete]})" "$(median ${kibs[check]})"
 	}
-	row "one of $1 versions: delete, check, s" "$(calc "$delete / 1e6") $(calc "$mark / 1e6")"
-	row "  what they read, KiB" "$delete_kib $check_kib"
-	row "  time, and reads, / check" "$(calc "$delete / $mark") \
-$(calc "$delete_kib / $check_kib")"
 	rm "$dir/image"
 }
+
+marked_row() { row "$1" "$2 $3 $(calc "$2 / $3")"; }
 
 part_delete() {
 	title "delete"
