@@ -18,7 +18,7 @@ declare -A forward_mib=([full]=512 [demo]=64)
 device() {
 	truncate -s "$2M" "$dir/$1"
 	made=$(losetup --show --find --direct-io=on "$dir/$1")
-	forward_loops+=("$made")
+	loops+=("$made")
 }
 
 # requests DEVICE COMMAND...: prints how many of its reads come to the device.
@@ -31,7 +31,6 @@ requests() {
 }
 
 begin_forward() {
-	forward_loops=() first=''
 	device forward "$1"
 	forward=$made
 	device reverse "$1"
@@ -40,7 +39,8 @@ begin_forward() {
 }
 
 end_forward() {
-	losetup -d "${forward_loops[@]}"
+	losetup -d "${loops[@]}"
+	loops=()
 	rm -rf "$dir"/{forward,reverse,raw,forward-*} "$REVDEDUP_POOL"
 }
 

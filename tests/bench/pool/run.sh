@@ -94,10 +94,11 @@ done
 
 "$tree/scripts/setup.sh" build pool bench
 dir=$(mktemp -d "$where/revdedup-bench.XXXXXX")
-# The other file systems that something is measured on.
-mounts=() shm=''
+# The other file systems and devices that something is measured on.
+mounts=() loops=() shm=''
 clean_up() {
 	local mount
+	[ ${#loops[@]} -eq 0 ] || losetup -d "${loops[@]}" || :
 	for mount in "${mounts[@]}"; do
 		# What was interrupted may still have a file open.
 		umount "$mount" || umount --lazy "$mount" || :
