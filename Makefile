@@ -105,7 +105,7 @@ install-programs: userspace
 # What administrators read, as text, and what they copy.
 pages := $(addprefix Documentation/,guests.rst host.rst pool.rst dm-revdedup.rst tutorial.rst \
 	under-a-pool.rst secure-boot.rst figures.rst offsite.rst stream.rst formats.rst \
-	proxmox.rst)
+	proxmox.rst forward.svg pieces.svg)
 install-docs:
 	install -d "$(DESTDIR)$(DOCDIR)/examples"
 	install -m 644 README.md CHANGELOG.md $(pages) "$(DESTDIR)$(DOCDIR)"

@@ -4,9 +4,10 @@
 # Usage: figures.sh [--list] [NAME]...
 #
 # Run each benchmark that has no result for the code as it is, or those named, one after the
-# other, and write what they printed to Documentation/figures-printed.rst. All of them take a
-# day. What was interrupted begins anew with the benchmark that ran; results lie in
-# build/figures until the code changes: kernel/, userspace/ or tests/bench/, as committed.
+# other, and write what they printed to Documentation/figures-printed.rst, and the curves of
+# forward and pieces to SVGs beside it. All of them take a day. What was interrupted begins anew
+# with the benchmark that ran; results lie in build/figures until the code changes: kernel/,
+# userspace/ or tests/bench/, as committed.
 #
 #   --list   only say which there are, and which have a result
 #
@@ -24,7 +25,7 @@ forward  | paper 000: conventional deduplication, newest, oldest  | pool/run.sh 
 aged     | the newest of 1, 10, 100, 300 versions                 | pool/run.sh aged
 churn    | 300 versions, of which 20 are kept                     | pool/run.sh churn
 delete   | paper 003: deletion                                    | pool/run.sh delete
-streams  | 1, 2 and 4 snapshots side by side                      | pool/run.sh streams
+streams  | 1, 2, 4, 8 snapshots and restores side by side         | pool/run.sh streams
 memory   | memory of each command at 1 TiB                        | pool/run.sh memory
 packs    | compression, alone, with pieces, with inline           | pool/run.sh packs
 pieces   | pieces of a segment                                    | pool/run.sh pieces
@@ -70,6 +71,17 @@ measure() {
 	}
 	date +%Y-%m-%d >"$results/$1.date"
 	mv "$results/$1.part" "$results/$1"
+}
+
+# pictures: of those whose results are curves.
+pictures() {
+	local name
+	for name in forward pieces; do
+		[ -e "$results/$name" ] || continue
+		awk -v name="$name" -f "$tree/tests/bench/figures.awk" "$results/$name" \
+			>"$results/$name.svg"
+		cp "$results/$name.svg" "$tree/Documentation"
+	done
 }
 
 # page: all results that are there.
@@ -133,3 +145,4 @@ for name in "${chosen[@]}"; do
 	page >"$results/page"
 	cp "$results/page" "$tree/Documentation/figures-printed.rst"
 done
+pictures

@@ -4,7 +4,7 @@
  * a program that shares nothing with the engine. It keeps no data, only which
  * block of which segment would still be there.
  *
- *	rule [--packs] ORDERFILE	(images.h says what that is)
+ *	rule [--packs] ORDERFILE [STAYING]	(images.h says what ORDERFILE is)
  *
  * The rule. A recipe is the content of one segment, whichever versions have it.
  * A snapshot first takes the recipe of each of its segments, which makes it whole
@@ -13,7 +13,9 @@
  * names any more gives up each block whose content the new version has, anywhere.
  *
  * The engine stores less in one case: a recipe that comes back stays as it is if all its blocks
- * lie in another one, in one piece, as that is one read, too.
+ * lie in another one, in one piece, as that is one read, too. Which do is a matter of where the
+ * engine has found them, so STAYING says it: a line "FILE SEGMENT" for each segment of a newest
+ * version that had no block of its own after the snapshot of FILE.
  *
  * After each snapshot it prints "after VOLUME FILE BYTES CHANGED", the bytes that
  * are present and the number of segments that changed, and at the end
@@ -54,6 +56,13 @@ struct recipe {
 	uint32_t file, segment;	/* that has it */
 	uint32_t blocks[SEG_BLOCKS];
 	bool present[SEG_BLOCKS];
+	bool stays;		/* newest, and all of it is in another one */
+};
+
+/* A line of STAYING. */
+struct staying {
+	char *file;
+	size_t segment;
 };
 
 struct volume {
@@ -69,6 +78,8 @@ static struct table recipes = { sizeof(struct recipe), SEG_FP, 0, 0, NULL, NULL 
 static char **files;
 static size_t nr_files;
 static struct volume *volumes;
+static struct staying *staying;
+static size_t nr_staying;
 static uint32_t snapshot_nr;
 static size_t logical, nonzero_blocks, distinct_seg_blocks, present_blocks;
 
@@ -94,7 +105,34 @@ static uint32_t block_content(const uint8_t *data, uint8_t *ret_fp)
 	return nr;
 }
 
-/* The recipe of a segment of the new version, whole from now on. */
+static void read_staying(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	struct staying one;
+
+	if (!f)
+		err(1, "cannot open '%s'", path);
+	while (fscanf(f, "%ms %zu\n", &one.file, &one.segment) == 2) {
+		staying = resize(staying, nr_staying + 1, sizeof(*staying));
+		staying[nr_staying++] = one;
+	}
+	if (!feof(f))
+		errx(1, "line %zu: not FILE SEGMENT", nr_staying + 1);
+	fclose(f);
+}
+
+static bool stays(uint32_t segment)
+{
+	size_t i;
+
+	for (i = 0; i < nr_staying; i++)
+		if (staying[i].segment == segment &&
+		    !strcmp(staying[i].file, files[nr_files - 1]))
+			return true;
+	return false;
+}
+
+/* The recipe of a segment of the new version, whole from now on, or as it was. */
 static uint32_t take_segment(const uint8_t *data, uint32_t segment)
 {
 	uint8_t fps[SEG_BLOCKS * BLOCK_FP], fp[SEG_FP];
@@ -113,11 +151,14 @@ static uint32_t take_segment(const uint8_t *data, uint32_t segment)
 		r->file = nr_files - 1;
 		r->segment = segment;
 	}
+	r->stays = !is_new && stays(segment);
 	for (i = 0; i < SEG_BLOCKS; i++) {
 		if (blocks[i] == ZERO)
 			continue;
 		nonzero_blocks++;
 		distinct_seg_blocks += is_new;
+		if (r->stays)
+			continue;
 		present_blocks += !r->present[i];
 		r->present[i] = true;
 	}
@@ -221,7 +262,7 @@ static void check_present(void)
 		for (j = 0; j < SEG_BLOCKS; j++) {
 			if (r->present[j])
 				content(r->blocks[j])->seen = 0;
-			else if (r->blocks[j] != ZERO && r->latest)
+			else if (r->blocks[j] != ZERO && r->latest && !r->stays)
 				errx(1, "a newest version has lost a block");
 			present += r->present[j];
 		}
@@ -376,10 +417,12 @@ int main(int argc, char **argv)
 
 	argc -= with_packs;
 	argv += with_packs;
-	if (argc != 2 || argv[1][0] == '-') {
-		fputs("Usage: rule [--packs] ORDERFILE\n", stderr);
+	if (argc < 2 || argc > 3 || argv[1][0] == '-') {
+		fputs("Usage: rule [--packs] ORDERFILE [STAYING]\n", stderr);
 		return 2;
 	}
+	if (argc == 3)
+		read_staying(argv[2]);
 	setlinebuf(stdout);
 	/* So that ZERO is what it says in both tables. */
 	take_segment(zeros, 0);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
 # The last versions of a disk that changes all the time: their size, and the speed at which
-# the oldest comes back, must not depend on how many versions there have been.
+# the oldest comes back, must not depend on how many versions there have been. What deletions leave
+# of the data's file, full of holes, beside that of a pool that has had no more versions than those
+# which are kept.
 
 churn_versions=300
 churn_keep=20
@@ -38,6 +40,34 @@ flat_row() {
 	row "$1, greatest / least" "$ratio" "<= $3" "$ratio <= $3"
 }
 
+# take_churned NUMBER: changes the image, and a snapshot.
+take_churned() {
+	[ "$1" -eq 1 ] || image churn "$dir/image" $((churn_mib * 256 / 100)) "$1" >/dev/null
+	revdedupctl -q snapshot v --from "$dir/image"
+}
+
+# extent_rows: of the pool, and of a fresh one that has the versions which are kept.
+extent_rows() {
+	local aged fresh bytes each number
+	sync
+	bytes=$(data_file_bytes)
+	read -r -a aged <<<"$(extents_of "$REVDEDUP_POOL/data")"
+	mv "$dir/image-kept" "$dir/image"
+	new_pool
+	revdedupctl -q snapshot v --from "$dir/image"
+	for ((number = churn_versions - churn_keep + 2; number <= churn_versions; number++)); do
+		take_churned "$number"
+	done
+	sync
+	read -r -a fresh <<<"$(extents_of "$REVDEDUP_POOL/data")"
+	row "extents of the data's file, and that of a fresh pool" "${aged[0]}, ${fresh[0]}"
+	row "  places on the disk, the same" "${aged[1]}, ${fresh[1]}"
+	# As large as a frame, in which a segment is read at once.
+	each=$(calc "$bytes / ${aged[0]} / $mib" %.1f)
+	row "  MiB of an extent, the same" \
+		"$each, $(calc "$(data_file_bytes) / ${fresh[0]} / $mib" %.1f)" ">= 2" "$each >= 2"
+}
+
 part_churn() {
 	local number begin=$SECONDS
 	: >"$dir/churned"
@@ -50,9 +80,9 @@ part_churn() {
 	printf '\n%-10s %21s %9s %9s %9s %9s %20s\n' versions "oldest / raw copy" \
 		segments recipes at here "MiB a kept version"
 	for ((number = 1; number <= churn_versions; number++)); do
-		[ "$number" -eq 1 ] ||
-			image churn "$dir/image" $((churn_mib * 256 / 100)) "$number" >/dev/null
-		revdedupctl -q snapshot v --from "$dir/image"
+		take_churned "$number"
+		[ "$number" -ne $((churn_versions - churn_keep + 1)) ] ||
+			cp "$dir/image" "$dir/image-kept"
 		[ "$number" -le "$churn_keep" ] ||
 			revdedupctl -q prune v --keep-last "$churn_keep"
 		((number % 50)) || look_at "$number"
@@ -61,6 +91,7 @@ part_churn() {
 	flat_row "restore of the oldest kept" 1 1.25
 	flat_row "rows in the catalog" 2 1.1
 	flat_row "bytes in the pool" 3 1.1
+	extent_rows
 	note "churn took $((SECONDS - begin)) s"
 	rm -f "$dir/image" "$dir/out"
 }

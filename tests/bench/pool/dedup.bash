@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # what others here set or use
 # What a pass over the whole pool gains and costs: beside the size that an independent program
 # computes from the images, and beside what VM-centric deduplication would store of them;
-# restores and deletions before and after it, and its own time, memory and transactions.
+# restores and deletions before and after it, and its own time, memory and transactions. Time beside
+# that of finding the same inline, and with more partitions than the pass takes.
 
 data_bytes() { revdedupctl stats --json | field bytes_data; }
 
@@ -111,9 +112,13 @@ hurt_rows() {
 	revdedupctl -q dedup --older 0 --least-run 1 --copies 0 --force
 }
 
-# inline_rows: in a pool that looks for blocks in all others when it stores them.
+# inline_rows SNAPSHOTS FIRST: in a pool that looks for blocks in all others when it stores them;
+# the times of the snapshots that do not, and of the pass that finds them then.
 inline_rows() {
 	take_series true --pieces 64 --dedup inline
+	row "  snapshots and a pass / snapshots with 64 pieces and inline, time" \
+		"$(calc "($1 + $2) / $series_usec")"
+	[ -n "$peer_limit" ] || return 0
 	revdedupctl -q dedup --older 0 --least-run 1
 	row "  with 64 pieces and inline: / VM-centric" "$(calc "$(data_bytes) / $peer")" \
 		"<= 0.75" "$(data_bytes) / $peer <= 0.75"
@@ -122,10 +127,10 @@ inline_rows() {
 # dedup_rows NAME DIR [PEER-LIMIT]
 dedup_rows() {
 	local name=$1 series=$2 peer_limit=${3:-} newest before after closed peer first kib i
-	local isolated
+	local isolated snapshots_usec
 	local -a speeds=() delete_usecs=() freed_mib=()
-	take_series true --pieces 1
-	rule "$series/order" >"$dir/rules"
+	take_for_rule --pieces 1
+	snapshots_usec=$series_usec
 	closed=$(sed -n 's/^closed //p' "$dir/rules")
 	peer=$(vmcentric "$series/order" | awk '$1 == "pds" && $2 == 2 { print $4 }')
 	newest=$(grep -c '^vm1 ' "$series/order")
@@ -149,11 +154,8 @@ dedup_rows() {
 	row "  what these freed before and after, MiB" "${freed_mib[*]}"
 	hurt_rows "$isolated"
 	night_rows "$first"
-	[ -z "$peer_limit" ] || inline_rows
+	inline_rows "$snapshots_usec" "$first"
 }
-
-# is_wanted SERIES
-is_wanted() { [ -z "$only_series" ] || [[ " $only_series " == *" $1 "* ]]; }
 
 fleet_rows() {
 	find_fleet
@@ -252,6 +254,50 @@ find_rows() {
 		"($usec - $open) / $first <= 0.1"
 }
 
+# --- partitions
+
+# A pass takes as many as make 256 Ki blocks each. So one with others is another program.
+declare -A many_partitions=([full]="32 128 500" [demo]="8 32 128 500")
+
+# build_with PARTITIONS: make $dir/q-PARTITIONS, which takes so many of the pool of find_rows.
+build_with() {
+	local per=$((${find_gib[$size]} * gib / 4096 / $1 + 1)) file=pool/engine/twins.c
+	cp -a "$tree/Makefile" "$tree/userspace" "$tree/kernel" "$dir/source"
+	cp -a "$dir/bin" "$dir/q-$1"
+	sed -i "s/^#define PER_BUCKET.*(256U << 10)/#define PER_BUCKET ${per}U/" \
+		"$dir/source/userspace/$file"
+	! cmp -s "$dir/source/userspace/$file" "$tree/userspace/$file" ||
+		die "'$file' says otherwise how large a partition is"
+	make -s -C "$dir/source/userspace" O="$dir/q-$1" "$dir/q-$1/revdedupctl"
+}
+
+# Of the pool of find_rows: finding, and the most memory that it takes.
+partition_rows() {
+	local i q partitions=()
+	local -A times=() most=()
+	read -r -a partitions <<<"${many_partitions[$size]}"
+	mkdir "$dir/source"
+	for q in "${partitions[@]}"; do
+		build_with "$q"
+	done
+	for ((i = 0; i < rounds; i++)); do
+		for q in "${partitions[@]}"; do
+			turn /usr/bin/time -q -o "$dir/peak" -f %M "$dir/q-$q/revdedupctl" \
+				dedup --dry-run --temp "$dir"
+			times[$q]+=" $usec"
+			most[$q]+=" $(tail -n 1 "$dir/peak")"
+		done
+	done
+	for q in "${partitions[@]}"; do
+		# shellcheck disable=SC2086 # they are lists of numbers
+		row "  $q partitions: MiB, time / ${partitions[0]} partitions" \
+			"$(calc "$(median ${most[$q]}) / 1024" %.1f) \
+$(calc "$(median ${times[$q]}) / $(median ${times[${partitions[0]}]})")"
+		rm -r "$dir/q-$q"
+	done
+	rm -r "$dir/source"
+}
+
 # --- beside others
 
 # find_slowly: again and again until the file $dir/stop is there. How long and with how much of the
@@ -305,6 +351,7 @@ part_dedup() {
 	if is_wanted find; then
 		header
 		find_rows
+		partition_rows
 		neighbour_rows
 	fi
 }

@@ -2,9 +2,8 @@
 # shellcheck shell=bash disable=SC2154 # what others here set
 # Deleting a version, beside the file system's own time for as many plain holes of that
 # size. On the disk to be measured, and on an ext4 in memory, which discards nothing, so
-# that only the share of revdedupctl remains.
-
-data_file_bytes() { bytes_of "$REVDEDUP_POOL/data"; }
+# that only the share of revdedupctl remains. And beside a mark-and-sweep, which reads what all
+# versions have.
 
 remove_version() { revdedupctl delete "$1" --json >"$dir/deleted"; }
 
@@ -93,9 +92,53 @@ of_the_series() {
 	rm -rf "$REVDEDUP_POOL"
 }
 
+# --- beside a mark-and-sweep
+
+# bytes_read: by read() and the like, of this shell and all that it has waited for.
+bytes_read() { awk '/^rchar/ { print $2 }' /proc/$$/io; }
+
+# reading NAME COMMAND...: from cold caches. Adds to usecs and kibs of that name.
+reading() {
+	local before
+	cold
+	before=$(bytes_read)
+	timed "${@:2}"
+	usecs[$1]+=" $usec"
+	kibs[$1]+=" $((($(bytes_read) - before) / 1024))"
+}
+
+# "check" marks as a mark-and-sweep does: it goes through the recipes of all versions, and counts
+# the references to each block. It frees nothing, so there is less that it does.
+marked_rows() {
+	local number
+	local -A usecs=() kibs=()
+	new_pool
+	image random "$dir/image" $((128 * mib)) 1
+	for ((number = 1; number <= $1; number++)); do
+		revdedupctl -q snapshot v --from "$dir/image"
+		image some "$dir/image" 328 "$number" >/dev/null
+	done
+	for ((number = 0; number < rounds; number++)); do
+		reading check revdedupctl check
+		reading delete revdedupctl delete "v@$(($1 / 2 + number))" --json
+	done
+	# shellcheck disable=SC2086 # they are lists of numbers
+	{
+		marked_row "one of $1 versions: delete, check, ms, and their ratio" \
+			$(($(median ${usecs[delete]}) / 1000)) $(($(median ${usecs[check]}) / 1000))
+		marked_row "  KiB that they read, the same" \
+			"$(median ${kibs[delete]})" "$(median ${kibs[check]})"
+	}
+	rm "$dir/image"
+}
+
+marked_row() { row "$1" "$2 $3 $(calc "$2 / $3")"; }
+
 part_delete() {
 	title "delete"
 	header
+	marked_rows 25
+	marked_rows 100
 	in_directory "$dir" disk
 	on_memory small $((6 * gib))
 	in_directory "$mounted" "ext4 in memory"

@@ -8,7 +8,8 @@
 # copy, of the image as it is, divided by it.
 #
 # The first series are the versions of one VM of series.sh. In the other ones 0.1 % of the blocks,
-# anywhere, change each night.
+# anywhere, change each night. In the end some of all ages are read back, of which
+# tests/bench/figures.awk draws where both cross.
 
 declare -A forward_points=([full]="12 48 96" [demo]="3 6")
 declare -A forward_mib=([full]=512 [demo]=64)
@@ -17,7 +18,7 @@ declare -A forward_mib=([full]=512 [demo]=64)
 device() {
 	truncate -s "$2M" "$dir/$1"
 	made=$(losetup --show --find --direct-io=on "$dir/$1")
-	forward_loops+=("$made")
+	loops+=("$made")
 }
 
 # requests DEVICE COMMAND...: prints how many of its reads come to the device.
@@ -30,7 +31,6 @@ requests() {
 }
 
 begin_forward() {
-	forward_loops=() first=''
 	device forward "$1"
 	forward=$made
 	device reverse "$1"
@@ -39,7 +39,8 @@ begin_forward() {
 }
 
 end_forward() {
-	losetup -d "${forward_loops[@]}"
+	losetup -d "${loops[@]}"
+	loops=()
 	rm -rf "$dir"/{forward,reverse,raw,forward-*} "$REVDEDUP_POOL"
 }
 
@@ -78,6 +79,16 @@ look_forward() {
 		"$(($(revdedupctl stats --json | field bytes_data) / mib)), $((forward_bytes / mib))"
 }
 
+# forward_ages NUMBER IMAGES STEP: each STEPth one of so many versions, the images IMAGES%s.
+forward_ages() {
+	local number image
+	for ((number = 1; number <= $1; number += $3)); do
+		# shellcheck disable=SC2059 # it is a format
+		image=$(printf "$2" "$number")
+		back_both "version $number of $1" "$number" "$image" "$(raw_requests "$image")"
+	done
+}
+
 forward_of_series() {
 	local volume file number=0 last=''
 	find_series
@@ -91,22 +102,26 @@ forward_of_series() {
 		take_both "$last" "$number"
 	done <"$series/order"
 	look_forward "$number" "$last"
+	forward_ages "$number" "$series/vm1-%s.img" 2
 	end_forward
 }
 
 forward_of_nights() {
-	local number points=" ${forward_points[$size]} " blocks=$((${forward_mib[$size]} * 256))
+	local number step points=" ${forward_points[$size]} " blocks=$((${forward_mib[$size]} * 256))
+	local last=${forward_points[$size]##* }
+	step=$((last / 4))
 	title "forward: ${forward_mib[$size]} MiB, 0.1 % of the blocks change each night"
 	header
 	begin_forward $((forward_mib[$size] * 64))
 	image random "$dir/raw" $((blocks * 4096)) 1
 	cp "$dir/raw" "$dir/forward-first"
-	for ((number = 1; ; number++)); do
+	for ((number = 1; number <= last; number++)); do
 		[ "$number" -eq 1 ] || image some "$dir/raw" $((blocks / 1000)) "$number" >/dev/null
 		take_both "$dir/raw" "$number"
+		[ $(((number - 1) % step)) -ne 0 ] || cp "$dir/raw" "$dir/forward-image-$number"
 		[[ $points != *" $number "* ]] || look_forward "$number" "$dir/raw"
-		[[ $points != *" $number " ]] || break
 	done
+	forward_ages "$last" "$dir/forward-image-%s" "$step"
 	end_forward
 }
 

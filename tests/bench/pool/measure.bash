@@ -103,6 +103,8 @@ restore_ratio() {
 # What files take on the disk.
 bytes_of() { du -cB1 "$@" | awk 'END { print $1 }'; }
 
+data_file_bytes() { bytes_of "$REVDEDUP_POOL/data"; }
+
 # The index is there only where something was looked up in it.
 pool_bytes() {
 	local index=()
@@ -112,6 +114,13 @@ pool_bytes() {
 
 # field NAME: of the JSON objects on standard input, a number a line.
 field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
+
+# extents_of FILE: prints how many its map has, and at how many places on the disk, of which each
+# but the first is a seek. A hole in what lies in one place is only in the map.
+extents_of() {
+	filefrag -v "$1" | awk '/^ *[0-9]+:/ { map++ } / extents? found$/ { places = $(NF - 2) }
+		END { print map + 0, places + 0 }'
+}
 
 # --- pools
 
@@ -148,6 +157,9 @@ find_pieces() {
 
 # --- the series
 
+# is_wanted SERIES
+is_wanted() { [ -z "$only_series" ] || [[ " $only_series " == *" $1 "* ]]; }
+
 # The directory of the images, made if the cache has them not.
 find_series() {
 	series=${series:-$("$here/series.sh" --size "${size/demo/small}")}
@@ -179,6 +191,24 @@ take_series() {
 		series_usec=$((series_usec + usec))
 		[ $# -eq 0 ] || "$1" "$volume" "$file"
 	done <"$series/order"
+}
+
+# note_staying VOLUME FILE: a hook. Adds the segments of the newest version of which all blocks lie
+# in others, to $dir/staying, as tests/pool/rule.c wants them.
+note_staying() {
+	sqlite3 -readonly -separator ' ' "$REVDEDUP_POOL/catalog.db" "SELECT '$2', s.segment
+		FROM segment s JOIN volume v ON v.id = s.volume
+		WHERE v.name = '$1' AND s.born = (SELECT max(born) FROM segment
+			WHERE volume = s.volume AND segment = s.segment)
+		AND s.recipe IN (SELECT source FROM recipe_ref)
+		AND s.recipe NOT IN (SELECT recipe FROM slot_owner)" >>"$dir/staying"
+}
+
+# take_for_rule [OPTION...]: the series, and to $dir/rules what the rule leaves of it.
+take_for_rule() {
+	: >"$dir/staying"
+	take_series note_staying "$@"
+	rule "$series/order" "$dir/staying" >"$dir/rules"
 }
 
 snapshot_to_reports() {

@@ -9,8 +9,9 @@
 #   storage  the size of a series of real disks in the pool
 #   speed    snapshot and restore beside a raw copy, along the series
 #   peers    the series in borg and restic
-#   delete   deleting beside plain holes in files
-#   churn    300 versions of a disk of which the last 20 are kept
+#   delete   deleting beside plain holes in files, and beside a mark-and-sweep
+#   churn    300 versions of a disk of which the last 20 are kept, and what they leave of the
+#            data's file
 #   memory   the greatest memory of each command
 #   packs    what compression gains and costs, alone and with pieces and inline: five
 #            series, here and in others
@@ -20,7 +21,7 @@
 #   dedup    what a pass over the whole pool gains and costs
 #   forward  reads of the newest and the oldest beside conventional deduplication
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
-#   streams  snapshots of 1, 2 and 4 volumes side by side
+#   streams  snapshots and restores of 1, 2, 4 and 8 volumes side by side
 #   seek     in a guest, restore from a disk with seeks, in the pieces that init chooses
 #   send     what a series sends to another pool, beside other programs, and how fast
 #   served   disks over NBD, and by bitmaps of QEMU
@@ -43,10 +44,10 @@
 #   --default    pools as init makes them on a disk that does not seek: zstd:1, 64 pieces, inline
 #                (without it: one piece)
 #   --pieces P   of pools of aged and streams, beside 1 (default auto)
-#   --series S   of packs, pieces, dedup and scale: only these, such as "nights layouts" (default
-#                all of them; those of packs are "demo disk disks layouts database", of dedup
-#                "disks layouts fleet trimmed", of scale "versions volumes fan_in pieces aged
-#                volume")
+#   --series S   of packs, pieces, index, dedup and scale: only these, such as "nights layouts"
+#                (default all of them; those of packs are "demo disk disks layouts database", of
+#                index "disks layouts database large", of dedup "disks layouts fleet trimmed find",
+#                of scale "versions volumes fan_in pieces aged volume")
 #   --size demo  packs, pieces, index, forward, aged, streams, seek, served, rbd, shards and
 #                memory on small disks, in minutes (with --sparse 8): to try the programs, not to
 #                measure
@@ -93,10 +94,11 @@ done
 
 "$tree/scripts/setup.sh" build pool bench
 dir=$(mktemp -d "$where/revdedup-bench.XXXXXX")
-# The other file systems that something is measured on.
-mounts=() shm=''
+# The other file systems and devices that something is measured on.
+mounts=() loops=() shm=''
 clean_up() {
 	local mount
+	[ ${#loops[@]} -eq 0 ] || losetup -d "${loops[@]}" || :
 	for mount in "${mounts[@]}"; do
 		# What was interrupted may still have a file open.
 		umount "$mount" || umount --lazy "$mount" || :

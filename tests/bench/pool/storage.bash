@@ -5,8 +5,7 @@
 
 part_storage() {
 	local data all rule distinct
-	take_series
-	rule "$series/order" >"$dir/rules"
+	take_for_rule
 	rule=$(sed -n 's/^rule //p' "$dir/rules")
 	distinct=$(sed -n 's/^distinct //p' "$dir/rules")
 	data=$(revdedupctl stats --json | field bytes_data)
@@ -15,8 +14,8 @@ part_storage() {
 	header
 	row "allocated in the images, MiB" "$(($(bytes_of "$series"/*.img) / mib))"
 	row "data in the pool, MiB" "$((data / mib))"
-	row "data / what the rule leaves" "$(calc "$data / $rule" %.5f)" "<= 1.005" \
-		"$data / $rule <= 1.005"
+	row "data / what the rule leaves" "$(calc "$data / $rule" %.5f)" "1 to 1.005" \
+		"$data >= $rule && $data / $rule <= 1.005"
 	row "all else (fingerprints, catalog, its copy) / data" \
 		"$(calc "100 * ($all - $data) / $data" "%.2f %%")" "<= 1.5 %" \
 		"($all - $data) / $data <= 0.015"

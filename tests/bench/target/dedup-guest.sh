@@ -9,7 +9,9 @@
 #
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   p99 WORKLOAD DEVICE ROUND MICROSECONDS
-#   beside WORKLOAD ROUND MIB MICROSECONDS	what deduplication compared, beside writers
+#   beside WORKLOAD ROUND MIB MICROSECONDS CPU	what deduplication compared, beside writers, and
+#						the microseconds of a processor that it took,
+#						with its begin and its end
 #   eight VOLUME idle|again|busy ROUND IOPS
 #   find DISKS ROUND raw|dedup|nothing MICROSECONDS MIB
 #   cold filtered|all WRITTEN GIVEN-BACK CAME-HOME	blocks
@@ -101,6 +103,10 @@ warm_up() {
 pool_sectors() { awk '{ print $3 }' "/sys/dev/block/$(dmsetup info -c --noheadings \
 	--separator : -o major,minor rdt-pool)/stat"; }
 
+# children_us: of the processor, of all processes that this shell has waited for, and theirs. A tick
+# has 10 ms.
+children_us() { awk '{ print ($16 + $17) * 10000 }' "/proc/$BASHPID/stat"; }
+
 has_read() { [ "$(pool_sectors)" -gt "$1" ]; }
 
 # Until a file goes: a run that comes to the end of the last volume is followed by another one.
@@ -127,13 +133,16 @@ dedup_start() {
 
 # dedup_stop WORKLOAD ROUND VOLUME...: and have all home again, as if it had not been.
 dedup_stop() {
-	local name pid
-	echo "beside $1 $2 $((($(pool_sectors) - beside_sectors) / 2048))" \
-		"$(($(now_us) - beside_us))"
+	local name pid said cpu
+	said="$1 $2 $((($(pool_sectors) - beside_sectors) / 2048)) $(($(now_us) - beside_us))"
 	pid=$(<"$tmp/go")
 	rm "$tmp/go"
 	kill -TERM "$pid" || :
+	children_us >"$tmp/cpu"
+	cpu=$(<"$tmp/cpu")
 	wait "$beside" || :
+	children_us >"$tmp/cpu"
+	echo "beside $said $(($(<"$tmp/cpu") - cpu))"
 	for name in "${@:3}"; do
 		revdedupctl -q dedup --undo "$name"
 	done

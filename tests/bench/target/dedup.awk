@@ -147,13 +147,15 @@ function memory_row(   wanted) {
 
 function beside_row(   w) {
 	for (w in beside_us)
-		printf "deduplication beside '%s' compared %.1f MiB a second (%d MiB)\n", w,
-			beside_mib[w] / beside_us[w] * 1e6, beside_mib[w]
+		printf "deduplication beside '%s' compared %.1f MiB a second (%d MiB), " \
+			"and took %.1f %% of a processor\n", w,
+			beside_mib[w] / beside_us[w] * 1e6, beside_mib[w],
+			100 * beside_cpu[w] / beside_us[w]
 }
 
 $1 == "p99" { p99[$2, $3, $4] = $5 }
 $1 == "eight" { eight[$2, $3, $4] = $5; eight_rounds = max(eight_rounds, $4 + 1) }
-$1 == "beside" { beside_mib[$2] += $4; beside_us[$2] += $5 }
+$1 == "beside" { beside_mib[$2] += $4; beside_us[$2] += $5; beside_cpu[$2] += $6 }
 $1 == "find" {
 	if (!(($2, 0, "raw") in find))
 		disk_names[++nr_disks] = $2
