@@ -252,14 +252,19 @@ print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_ow
 }
 
 @test "a frame that is filled slot by slot is not filled where it has something" {
-	edit "UPDATE packing SET next = 0"
 	cp vm1.3.img new
 	for block in 33 36 39 42; do
 		dd if=/dev/urandom of=new bs=4096 seek=$block count=1 conv=notrunc status=none
 	done
-	is 4 snapshot vm1 --from new
-	[[ $output == *"cannot be filled from slot 0 on: it has blocks there already"* ]]
-	restore_all 0
+	cp -r --sparse=always pool whole
+	for slot in 512 4096 0; do
+		rm -rf pool
+		cp -r --sparse=always whole pool
+		edit "UPDATE packing SET next = $slot"
+		is 4 snapshot vm1 --from new
+		[[ $output == *"cannot be filled from slot $slot on: it has blocks there already"* ]]
+		restore_all 0
+	done
 	is 0 repair --rebuild-catalog
 	restore_all 0
 	is 0 restore vm1@4 --to back --yes

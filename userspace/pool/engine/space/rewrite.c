@@ -233,13 +233,16 @@ static int check_packing(struct rewrite *w, u64 frame, unsigned int next)
 	unsigned int i;
 	int r;
 
-	r = rd_frame_slots(w->pool->sql, frame, &slots);
+	if (!rd_area_has_frame(&w->pool->area, frame) || next >= RD_SEG_BLOCKS)
+		r = -EUCLEAN;
+	else
+		r = rd_frame_slots(w->pool->sql, frame, &slots);
 	for (i = next; i < RD_SEG_BLOCKS && !r; i++)
 		if (rd_slots_test(&slots, i))
 			r = -EUCLEAN;
 	if (r != -EUCLEAN)
 		return r;
-	rd_err(0, "frame %llu cannot be filled from slot %u on: it has blocks there already",
+	rd_err(0, "frame %llu cannot be filled from slot %u on: it has blocks there already, or no such slot",
 	       (unsigned long long)frame, next);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
