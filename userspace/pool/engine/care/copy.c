@@ -60,6 +60,8 @@ int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BL
 	unsigned int i;
 	int r = rd_sql_look(pool->sql, rd_frame_live_slots(pool->sql, frame, &live));
 
+	if (r)
+		return r;
 	rd_area_get_fps(&pool->area, frame, 1, fps);
 	*ret_lost = 0;
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
