@@ -281,6 +281,29 @@ static int make_dests(struct rewrite *w)
 	return r;
 }
 
+static int reserve_raw(struct rewrite *w, struct dest *dest)
+{
+	struct rd_pool *pool = w->pool;
+	u64 nr_frames = w->options->may_fill_up ? 0 : pool->area.super.nr_frames, len;
+
+	return rd_frames_reserve(pool->sql, pool->session, 1, nr_frames, &dest->frame, &len);
+}
+
+/*
+ * Frames to fill up are reserved at once, in the transaction of this: where there are not enough,
+ * none is taken, as the journal must grow for anything to be freed.
+ */
+static int take_dests(struct rewrite *w)
+{
+	unsigned int i;
+	int r = make_dests(w);
+
+	for (i = 0; i < w->nr_dests && !r && w->options->packing; i++)
+		if (!w->dests[i].slot)
+			r = reserve_raw(w, &w->dests[i]);
+	return r;
+}
+
 static unsigned int slot_in(const struct rewrite *w, const struct dest *dest, unsigned int i)
 {
 	return w->options->dense ? dest->slot + i - dest->first : rd_place_slot(w->moves[i].from);
@@ -322,15 +345,6 @@ static int write_pack(struct rewrite *w, struct dest *dest, size_t len)
 				     rd_frame_fps_offset(pack->frame));
 }
 
-static int reserve_raw(struct rewrite *w, u64 *ret)
-{
-	struct rd_pool *pool = w->pool;
-	u64 nr_frames = w->options->may_fill_up ? 0 : pool->area.super.nr_frames, len;
-
-	return rd_catalog_do(pool->sql, rd_frames_reserve(pool->sql, pool->session, 1, nr_frames,
-							  ret, &len));
-}
-
 /*
  * Where each frame becomes one, blocks of zeros replace what was there before, where there may be
  * something.
@@ -340,13 +354,13 @@ static int write_raw(struct rewrite *w, struct dest *dest, struct rd_slots *slot
 	const struct rd_area *area = &w->pool->area;
 	struct rd_fp packing[RD_SEG_BLOCKS];
 	unsigned int first, end = 0;
-	int r;
+	int r = 0;
 
 	if (dest->slot) {
 		r = rd_area_read_fps(area, dest->frame, 1, packing);
 		memcpy(w->page, packing, dest->slot * sizeof(*packing));
-	} else {
-		r = reserve_raw(w, &dest->frame);
+	} else if (dest->frame == NO_FRAME) {
+		r = rd_catalog_do(w->pool->sql, reserve_raw(w, dest));
 	}
 	if (!w->options->dense && !rd_area_can(area, RD_STORE_ZEROS))
 		memset(slots, 0xff, sizeof(*slots));
@@ -532,7 +546,9 @@ static int write_all(struct rewrite *w)
 	unsigned int i;
 	int r;
 
-	r = make_dests(w);
+	r = rd_catalog_do(w->pool->sql, take_dests(w));
+	if (r)
+		w->nr_dests = 0;
 	if (!r && w->options->compression.codec)
 		r = rd_packs_announce(w->pool);
 	if (!r)
