@@ -28,7 +28,7 @@ static inline void rd_buffer_free(struct rd_buffer *buffer)
 	memset(buffer, 0, sizeof(*buffer));
 }
 
-/* For a buffer of a function, which is freed on every way out: see cleanup.h. */
+/* For a buffer of a function, which is freed on every way out: see cleanup.h. None is handed on. */
 #define RD_BUFFER	__attribute__((cleanup(rd_buffer_free)))
 
 static inline u8 *rd_buffer_grow(struct rd_buffer *buffer, size_t len)

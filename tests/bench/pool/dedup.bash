@@ -261,7 +261,7 @@ declare -A many_partitions=([full]="32 128 500" [demo]="8 32 128 500")
 
 # build_with PARTITIONS: make $dir/q-PARTITIONS, which takes so many of the pool of find_rows.
 build_with() {
-	local per=$((${find_gib[$size]} * gib / 4096 / $1 + 1)) file=pool/engine/twins.c
+	local per=$((${find_gib[$size]} * gib / 4096 / $1 + 1)) file=pool/engine/dedup/twins.c
 	cp -a "$tree/Makefile" "$tree/userspace" "$tree/kernel" "$dir/source"
 	cp -a "$dir/bin" "$dir/q-$1"
 	sed -i "s/^#define PER_BUCKET.*(256U << 10)/#define PER_BUCKET ${per}U/" \

@@ -79,10 +79,11 @@ look_forward() {
 		"$(($(revdedupctl stats --json | field bytes_data) / mib)), $((forward_bytes / mib))"
 }
 
-# forward_ages NUMBER IMAGES STEP: each STEPth one of so many versions, the images IMAGES%s.
+# forward_ages NUMBER IMAGES STEP: each STEPth one of so many versions and the newest, the images
+# IMAGES%s.
 forward_ages() {
 	local number image
-	for ((number = 1; number <= $1; number += $3)); do
+	for number in $(seq 1 "$3" $(($1 - 1))) "$1"; do
 		# shellcheck disable=SC2059 # it is a format
 		image=$(printf "$2" "$number")
 		back_both "version $number of $1" "$number" "$image" "$(raw_requests "$image")"
@@ -118,7 +119,9 @@ forward_of_nights() {
 	for ((number = 1; number <= last; number++)); do
 		[ "$number" -eq 1 ] || image some "$dir/raw" $((blocks / 1000)) "$number" >/dev/null
 		take_both "$dir/raw" "$number"
-		[ $(((number - 1) % step)) -ne 0 ] || cp "$dir/raw" "$dir/forward-image-$number"
+		if [ $(((number - 1) % step)) -eq 0 ] || [ "$number" -eq "$last" ]; then
+			cp "$dir/raw" "$dir/forward-image-$number"
+		fi
 		[[ $points != *" $number "* ]] || look_forward "$number" "$dir/raw"
 	done
 	forward_ages "$last" "$dir/forward-image-%s" "$step"

@@ -173,6 +173,8 @@ static int check_device(const struct rd_dedup_run *run)
 {
 	if (rd_area_can(&run->pool->area, RD_STORE_KERNEL_READS))
 		return 0;
+	if (rd_area_can(&run->pool->area, RD_STORE_FENCED))
+		return refuse(run, "the pool is in RADOS, so that each read would cross the network");
 	return refuse(run, "the data of the pool are a file, so that each read would pass a loop device and a file system");
 }
 
