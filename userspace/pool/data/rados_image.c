@@ -83,7 +83,8 @@ static int make_name(struct rd_rados *rados)
 	r = make_object(rados, OBJECT_ID, "set_id", &in);
 	if (!r) {
 		len = rd_rados_read_head(rados, OBJECT_ID, is, sizeof(is));
-		r = len < 0 ? len : (size_t)len == in.len && !memcmp(is, in.data, len) ? 0 : -EEXIST;
+		r = len < 0 ? len :
+			(size_t)len == in.len && !memcmp(is, in.data, len) ? 0 : -EEXIST;
 	}
 	rd_buffer_free(&in);
 	return r;
