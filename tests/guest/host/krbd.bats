@@ -194,6 +194,34 @@ versions() {
 	nothing_held
 }
 
+# user_maps: map the image as the tools of RBD do, whose options end with the namespace.
+user_maps() {
+	local space=t$BATS_TEST_NUMBER info key
+	key=$(sed -n 's/.*key = //p' /revdedup/ceph/keyring)
+	info=$(cat /sys/bus/rbd/devices/*/config_info)
+	info=${info/key=client.revdedup/secret=$key}
+	info=${info/,_pool_ns=$space,ro/,ro,_pool_ns=$space}
+	[[ $info = *",ro,_pool_ns=$space p revdedup -" ]]
+	echo "$info" >/sys/bus/rbd/add_single_major
+}
+
+@test "krbd: what a user has mapped is neither used nor removed" {
+	versions
+	revdedupctl -q map $vg/vm1@1 rdt-one
+	user_maps
+	[ "$(rbds | wc -l)" -eq 2 ]
+	revdedupctl -q unmap rdt-one
+	users=$(rbds)
+	[ "$(wc -l <<<"$users")" -eq 1 ]
+	revdedupctl -q map $vg/vm1@1 rdt-one
+	[ "$(rbds | wc -l)" -eq 2 ]
+	[ "$(pool_of rdt-one)" != "$(cat "/sys/block/${users#/dev/}/dev")" ]
+	has /dev/mapper/rdt-one /tmp/rdt-pool/1
+	revdedupctl -q unmap rdt-one
+	[ "$(rbds)" = "$users" ]
+	nothing_held
+}
+
 # other COMMAND...: revdedupctl on another host, which has no device of this one.
 other() {
 	REVDEDUP_POOL=/tmp/rdt-pool/other REVDEDUP_RUN=/tmp/rdt-pool/run unshare -u -m bash -c '

@@ -114,9 +114,17 @@ int rd_shard_ask(struct rd_store *store, enum rd_shard_life *ret);
 
 #define RD_SHARD_IMAGE	"revdedup"
 
+/* Which image it is. A copy of the pool of Ceph, or of the cluster, has one with the same ID. */
+struct rd_shard_image_id {
+	char image[17];
+	char cluster[37];	/* its fsid */
+	char pool[21];		/* the number of the pool of Ceph */
+	char space[256];
+};
+
 /* What the kernel's rbd has to be told. */
 struct rd_shard_image {
-	char id[17];		/* of the image: no other has it */
+	struct rd_shard_image_id id;
 	char *pool, *space;
 	char *user;
 	char *key;		/* or NULL, where none was found */
@@ -135,7 +143,7 @@ void rd_shard_image_free(struct rd_shard_image *image);
 /* Make the image alone. False, without a message: such a pool of Ceph cannot have one. */
 bool rd_shard_has_image(struct rd_store *store);
 
-/* The ID of the image, whether it is there or not. */
-const char *rd_shard_image_id(const struct rd_store *store);
+/* Which image it is, whether it is there or not. */
+int rd_shard_image_id(const struct rd_store *store, struct rd_shard_image_id *ret);
 
 #endif

@@ -12,6 +12,7 @@
 #include "rados_parts.h"
 
 #define CLASS		"rbd"
+#define OBJECT_ID	"rbd_id." RD_SHARD_IMAGE
 #define LAYERING	1
 #define ORDER		21
 /* The area has fingerprints and superblocks beside the frames, and far less of them. */
@@ -68,14 +69,23 @@ static int make_header(struct rd_rados *rados)
 	return r;
 }
 
-/* What leads to the header, after it: so whoever finds the image can use it. */
+/*
+ * What leads to the header, after it: so whoever finds the image can use it. -EEXIST: it leads to
+ * another one.
+ */
 static int make_name(struct rd_rados *rados)
 {
 	struct rd_buffer in = { 0 };
-	int r;
+	char is[sizeof(rados->image) + 4];
+	int r, len;
 
 	put_text(&in, rados->image);
-	r = make_object(rados, "rbd_id." RD_SHARD_IMAGE, "set_id", &in);
+	r = make_object(rados, OBJECT_ID, "set_id", &in);
+	if (!r) {
+		len = rd_rados_read_head(rados, OBJECT_ID, is, sizeof(is));
+		r = len < 0 ? len :
+			(size_t)len == in.len && !memcmp(is, in.data, len) ? 0 : -EEXIST;
+	}
 	rd_buffer_free(&in);
 	return r;
 }
@@ -104,6 +114,8 @@ static int require_image(struct rd_rados *rados)
 	if (r == -EOPNOTSUPP)
 		rd_hint("nothing was changed; the pool '%s' is erasure coded, or its OSDs lack the class rbd",
 			rados->ceph.pool);
+	if (r == -EEXIST)
+		rd_hint("nothing was changed; the object '" OBJECT_ID "' there is of another image");
 	return r;
 }
 
@@ -156,15 +168,18 @@ static int find_monitors(struct rd_rados *rados, struct rd_shard_image *ret)
 /* Find the key of @user in a keyring. */
 static char *key_in(const char *path, const char *user)
 {
-	char line[512], section[256] = "", key[256];
+	char line[512], section[256] = "", key[256], *bare;
 	FILE *file = fopen(path, "re");
 	char *ret = NULL;
 
 	while (file && !ret && fgets(line, sizeof(line), file)) {
 		sscanf(line, " [%255[^]]]", section);
 		if (!strncmp(section, "client.", 7) && !strcmp(section + 7, user) &&
-		    sscanf(line, " key = %255s", key) == 1)
-			ret = strdup(key);
+		    sscanf(line, " key = %255s", key) == 1) {
+			bare = key + strspn(key, "\"'");
+			bare[strcspn(bare, "\"';#")] = '\0';
+			ret = strdup(bare);
+		}
 	}
 	if (file)
 		fclose(file);
@@ -199,11 +214,12 @@ int rd_shard_image(struct rd_store *store, struct rd_shard_image *ret)
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
-	memcpy(ret->id, rados->image, sizeof(ret->id));
 	ret->pool = strdup(rados->ceph.pool);
 	ret->space = strdup(rados->ceph.path);
 	ret->user = strdup(rados->ceph.user);
-	r = ret->pool && ret->space && ret->user ? require_image(rados) : -ENOMEM;
+	r = ret->pool && ret->space && ret->user ? rd_shard_image_id(store, &ret->id) : -ENOMEM;
+	if (!r)
+		r = require_image(rados);
 	if (!r)
 		r = find_monitors(rados, ret);
 	if (r)
@@ -225,7 +241,17 @@ void rd_shard_image_free(struct rd_shard_image *image)
 	memset(image, 0, sizeof(*image));
 }
 
-const char *rd_shard_image_id(const struct rd_store *store)
+int rd_shard_image_id(const struct rd_store *store, struct rd_shard_image_id *ret)
 {
-	return rd_rados_of(store)->image;
+	struct rd_rados *rados = rd_rados_of(store);
+	int r;
+
+	r = rados->ceph.lib->cluster_fsid(rados->ceph.cluster, ret->cluster, sizeof(ret->cluster));
+	if (r < 0)
+		return rd_err(r, "cannot identify the cluster of '%s'", rados->ceph.name);
+	snprintf(ret->pool, sizeof(ret->pool), "%lld",
+		 (long long)rados->ceph.lib->ioctx_get_id(rados->ceph.io));
+	memcpy(ret->image, rados->image, sizeof(ret->image));
+	snprintf(ret->space, sizeof(ret->space), "%s", rados->ceph.path);
+	return 0;
 }

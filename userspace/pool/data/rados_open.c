@@ -171,6 +171,23 @@ int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_
 	return r;
 }
 
+int rd_rados_read_head(struct rd_rados *rados, const char *object, char *ret, size_t size)
+{
+	const struct rd_librados *lib = rados->ceph.lib;
+	rados_read_op_t op = lib->create_read_op();
+	struct call call;
+	size_t len = 0;
+	int r, r_read = 0;
+
+	lib->read_op_read(op, 0, size, ret, &len, &r_read);
+	r = begin_call(&call, rados);
+	if (!r)
+		r = end_call(&call, lib->aio_read_op_operate(op, rados->ceph.io, call.completion,
+							     object, 0));
+	lib->release_read_op(op);
+	return r < 0 ? r : r_read < 0 ? r_read : (int)len;
+}
+
 static int refuse_head(const struct rd_rados *rados, int r)
 {
 	if (r == -EPERM || r == -EACCES) {

@@ -65,6 +65,8 @@ void rd_rados_wait(struct rd_rados *rados, const bool *is_done, pthread_cond_t *
 
 /* Do one operation, also in a pool that is full. */
 int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op);
+/* Read the beginning of an object. Returns how many bytes, or -errno. */
+int rd_rados_read_head(struct rd_rados *rados, const char *object, char *ret, size_t size);
 /* Read an attribute as text. -ENODATA: there is none, or it is too long. */
 int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, char *ret,
 		  size_t size);

@@ -13,6 +13,7 @@
 #include "host/volume/device/version_table.h"
 #include "host/volume/freeze/pause.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/version/version.h"
 #include "dedup_lease.h"
@@ -311,6 +312,9 @@ static int roll_back(struct rollback *rb)
 	r = want_dirty(rb);
 	if (!r)
 		r = make_messages(rb);
+	/* As in rd_version_table_write(). */
+	if (!r)
+		r = rd_journal_flush(rb->pool);
 	if (!r)
 		r = pause_volume(rb);
 	return r ? r : hydrate(rb);
@@ -423,6 +427,8 @@ static int repeat(struct rollback *rb)
 		r = load_with_pool(rb, true);
 	if (!r)
 		r = want_different(rb);
+	if (!r)
+		r = rd_journal_flush(rb->pool);
 	if (!r)
 		r = set_all(rb);
 	if (!r)

@@ -15,6 +15,7 @@
 #include "host/volume/device/version_table.h"
 #include "host/volume/map/mapped.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/version/version.h"
 #include "tenants.h"
@@ -34,7 +35,8 @@ struct leaving {
 	u64 pool_blocks;	/* which may be smaller than the pool is by now */
 	u64 nr_blocks;		/* of the volume; 0: its table has no pool */
 	struct rd_buffer runs;	/* struct dmr_range: those that must move */
-	struct rd_buffer message;
+	struct rd_buffer messages;	/* each with its zero byte */
+	size_t message;			/* where the last one begins */
 	struct dmr_range remap;	/* the next one of it; len 0: none */
 };
 
@@ -229,58 +231,71 @@ static int is_home(struct leaving *leaving, bool *ret)
 
 /* --- sending it elsewhere */
 
-static int send(struct leaving *leaving)
+static void end_message(struct leaving *leaving)
+{
+	if (leaving->messages.len == leaving->message)
+		return;
+	rd_buffer_put_u8(&leaving->messages, '\0');
+	leaving->message = leaving->messages.len;
+}
+
+static int send(const struct leaving *leaving, const char *text)
 {
 	unsigned int tries = 0;
 	int r;
 
-	if (!leaving->message.len)
-		return 0;
-	rd_buffer_put_u8(&leaving->message, '\0');
-	if (leaving->message.failed)
-		return -ENOMEM;
 	do
-		r = rd_dm_try_message(leaving->name, (char *)leaving->message.data, NULL);
+		r = rd_dm_try_message(leaving->name, text, NULL);
 	while (rd_target_again(r, &tries));
-	leaving->message.len = 0;
+	return r;
+}
+
+/* The journal must have the new places before the device does: see rd_version_table_write(). */
+static int send_all(const struct leaving *leaving)
+{
+	const char *text = (const char *)leaving->messages.data, *end;
+	int r = leaving->messages.failed ? -ENOMEM : rd_journal_flush(leaving->pool);
+
+	for (end = text + leaving->messages.len; !r && text < end; text += strlen(text) + 1)
+		r = send(leaving, text);
 	return r;
 }
 
 /* Put the range that was gathered into the message. */
-static int put_remap(struct leaving *leaving)
+static void put_remap(struct leaving *leaving)
 {
 	struct dmr_range *range = &leaving->remap;
 	char text[40 + 2 * DMR_PLACE_TEXT];
 	int len;
 
 	if (!range->len)
-		return 0;
-	len = sprintf(text, "%s%llx,%llx,", leaving->message.len ? ";" : "remap ", range->first,
+		return;
+	len = sprintf(text, "%s%llx,%llx,",
+		      leaving->messages.len > leaving->message ? ";" : "remap ", range->first,
 		      range->len);
 	len += dmr_place_print(text + len, range->place[0]);
 	text[len++] = ',';
 	len += dmr_place_print(text + len, range->place[1]);
 	range->len = 0;
-	rd_buffer_put(&leaving->message, text, len);
-	return leaving->message.len > MESSAGE_MAX ? send(leaving) : 0;
+	rd_buffer_put(&leaving->messages, text, len);
+	if (leaving->messages.len - leaving->message > MESSAGE_MAX)
+		end_message(leaving);
 }
 
 /* Blocks in a row are one range: of a pack that has moved they may be one word of the table. */
-static int add_remap(struct leaving *leaving, u64 block, struct dmr_entry old,
-		     struct dmr_entry new)
+static void add_remap(struct leaving *leaving, u64 block, struct dmr_entry old,
+		      struct dmr_entry new)
 {
 	struct dmr_range *range = &leaving->remap;
-	int r;
 
 	if (range->len && range->first + range->len == block &&
 	    dmr_entry_goes_on(range->place[0], range->len, old) &&
 	    dmr_entry_goes_on(range->place[1], range->len, new)) {
 		range->len++;
-		return 0;
+		return;
 	}
-	r = put_remap(leaving);
+	put_remap(leaving);
 	*range = (struct dmr_range){ .first = block, .len = 1, .place = { old, new } };
-	return r;
 }
 
 /*
@@ -316,7 +331,7 @@ static int move_run(struct leaving *leaving, struct rd_target_places *places,
 		if (!r && end > leaving->pool_blocks)
 			r = -ERANGE;
 		if (!r)
-			r = add_remap(leaving, block, dmr_entry_plus(run->place[0], i), new);
+			add_remap(leaving, block, dmr_entry_plus(run->place[0], i), new);
 	}
 	return r;
 }
@@ -354,9 +369,9 @@ static int move_runs(struct leaving *leaving, struct rd_resolver *resolver)
 	while (!r && i < nr)
 		r = move_segment(leaving, &places, resolver, i, &i);
 	rd_sql_end_read(leaving->pool->sql);
-	if (!r)
-		r = put_remap(leaving);
-	return r ? r : send(leaving);
+	put_remap(leaving);
+	end_message(leaving);
+	return r ? r : send_all(leaving);
 }
 
 static int move_all(struct leaving *leaving)
@@ -437,7 +452,7 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 		rd_info("'%s' cannot be moved off blocks about to be freed: %s", name,
 			strerror(-r));
 	rd_buffer_free(&leaving.runs);
-	rd_buffer_free(&leaving.message);
+	rd_buffer_free(&leaving.messages);
 	return r;
 }
 

@@ -26,6 +26,13 @@
 #define TRIES		40
 #define TRY_US		25000
 
+/* Another command may remove what was just mapped, but not each time. */
+#define MAX_MAPS	3
+
+/* How the options of what we map end. */
+#define OPTION_SPACE	",_pool_ns="
+#define OPTION_LAST	",ro"
+
 static int write_line(const char *file, const char *line)
 {
 	RD_CLOSE int fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -45,22 +52,44 @@ bool rd_krbd_exists(void)
 
 /* --- devices */
 
-static bool has(const char *dir, const char *attribute, const char *value)
+static void read_line(const char *dir, const char *attribute, char *ret, size_t size)
 {
-	char file[300], line[256];
+	char file[300];
 
 	snprintf(file, sizeof(file), "%.200s/%s", dir, attribute);
-	rd_sysfs_line(file, line, sizeof(line));
+	rd_sysfs_line(file, ret, size);
+}
+
+static bool has(const char *dir, const char *attribute, const char *value)
+{
+	char line[256];
+
+	read_line(dir, attribute, line, sizeof(line));
 	return !strcmp(line, value);
 }
 
-/* The image as it is now, and no snapshot of it. */
-static bool is_image(const char *dir, const char *id)
+/*
+ * Was it mapped by us? What a user maps stays, whatever its name is: the tools of RBD put the
+ * namespace last, and map() does not.
+ */
+static bool is_ours(const char *dir)
 {
-	return has(dir, "image_id", id) && has(dir, "current_snap", "-");
+	char space[256], line[4096], options[300];
+
+	read_line(dir, "pool_ns", space, sizeof(space));
+	read_line(dir, "config_info", line, sizeof(line));
+	snprintf(options, sizeof(options), OPTION_SPACE "%s" OPTION_LAST " ", space);
+	return space[0] && has(dir, "name", RD_SHARD_IMAGE) && has(dir, "current_snap", "-") &&
+		strstr(line, options);
 }
 
-bool rd_krbd_is_of(const char *number, const char *id)
+static bool is_image(const char *dir, const struct rd_shard_image_id *id)
+{
+	return has(dir, "image_id", id->image) && has(dir, "cluster_fsid", id->cluster) &&
+		has(dir, "pool_id", id->pool) && has(dir, "pool_ns", id->space) && is_ours(dir);
+}
+
+bool rd_krbd_is_of(const char *number, const struct rd_shard_image_id *id)
 {
 	char dir[64];
 
@@ -86,7 +115,7 @@ static bool for_each(bool (*fn)(const char *number, const char *dir, void *ctx),
 }
 
 struct search {
-	const char *id;
+	const struct rd_shard_image_id *id;
 	char *path;
 };
 
@@ -101,7 +130,7 @@ static bool find_image(const char *number, const char *dir, void *ctx)
 }
 
 /* Open @path, if it still is the device that was found. */
-static int open_it(const char *path, const char *id)
+static int open_it(const char *path, const struct rd_shard_image_id *id)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
 	char number[32];
@@ -153,9 +182,10 @@ static int map(const struct rd_shard_image *image)
 	r = image->key ? give_key(image->key) : 0;
 	if (r)
 		return r;
-	if (asprintf(&line, "%s name=%s%s%s,ro,_pool_ns=%s %s %s -", image->monitors, image->user,
-		     image->key ? ",key=" KEY : "", image->has_v2 ? ",ms_mode=prefer-crc" : "",
-		     image->space, image->pool, RD_SHARD_IMAGE) < 0) {
+	if (asprintf(&line, "%s name=%s%s%s" OPTION_SPACE "%s" OPTION_LAST " %s %s -",
+		     image->monitors, image->user, image->key ? ",key=" KEY : "",
+		     image->has_v2 ? ",ms_mode=prefer-crc" : "", image->space, image->pool,
+		     RD_SHARD_IMAGE) < 0) {
 		line = NULL;
 		return -ENOMEM;
 	}
@@ -169,21 +199,29 @@ static int map(const struct rd_shard_image *image)
 
 int rd_krbd_open(const struct rd_shard_image *image, char path[RD_KRBD_PATH])
 {
-	struct search search = { .id = image->id, .path = path };
-	unsigned int tries;
+	struct search search = { .id = &image->id, .path = path };
+	unsigned int tries, nr_maps = 0;
 	int r = 0, fd = -ENXIO;
 
 	for (tries = 0; tries < TRIES && !r; tries++) {
 		if (for_each(find_image, &search)) {
-			fd = open_it(path, image->id);
+			fd = open_it(path, &image->id);
 			if (fd >= 0)
 				return fd;
 			usleep(TRY_US);
-		} else {
-			r = map(image);
+			continue;
 		}
+		/* If what was mapped is another image, it does not stay. */
+		if (nr_maps)
+			rd_krbd_tidy();
+		if (nr_maps++ == MAX_MAPS)
+			break;
+		r = map(image);
 	}
-	return r ? r : rd_err(fd, "cannot open '%s'", path);
+	if (r)
+		return r;
+	rd_krbd_tidy();
+	return rd_err(fd, "cannot open the device of 'ceph:%s/%s'", image->pool, image->space);
 }
 
 /* --- and back */
@@ -209,7 +247,7 @@ static bool remove_unused(const char *number, const char *dir, void *ctx)
 	unsigned int tries;
 
 	(void)ctx;
-	if (!has(dir, "name", RD_SHARD_IMAGE))
+	if (!is_ours(dir))
 		return false;
 	/* Who has just opened it for a table keeps it, too: the kernel refuses. */
 	for (tries = 0; tries < TRIES && !has_holders(number) &&

@@ -18,15 +18,15 @@
 bool rd_krbd_exists(void);
 
 /*
- * Open the device of @image, with what is there, or map it. Returns its fd, to be closed once a
+ * Open our device of @image, with what is there, or map it. Returns its fd, to be closed once a
  * table has the device; so nobody removes it before. Or -errno; says what failed.
  */
 int rd_krbd_open(const struct rd_shard_image *image, char path[RD_KRBD_PATH]);
 
-/* Is the block device with this number, "252:0", of the image with this ID? */
-bool rd_krbd_is_of(const char *number, const char *id);
+/* Is the block device with this number, "252:0", one that rd_krbd_open() made of this image? */
+bool rd_krbd_is_of(const char *number, const struct rd_shard_image_id *id);
 
-/* Remove the devices of shards that nothing uses. */
+/* Remove the devices of shards that nothing uses. What others have mapped stays. */
 void rd_krbd_tidy(void);
 
 #endif

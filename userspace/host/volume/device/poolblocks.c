@@ -37,12 +37,15 @@ int rd_poolblocks_uuid(const char *pool, u8 uuid[16])
 
 int rd_poolblocks_compare(const struct rd_area *area, const char *number)
 {
+	struct rd_shard_image_id id;
 	unsigned int major, minor;
 	struct stat st;
 	int r;
 
-	if (rd_area_can(area, RD_STORE_FENCED))
-		return rd_krbd_is_of(number, rd_shard_image_id(area->store)) ? 0 : -EXDEV;
+	if (rd_area_can(area, RD_STORE_FENCED)) {
+		r = rd_shard_image_id(area->store, &id);
+		return r ? r : rd_krbd_is_of(number, &id) ? 0 : -EXDEV;
+	}
 	if (fstat(area->store->fd, &st))
 		return -errno;
 	if (sscanf(number, "%u:%u", &major, &minor) != 2)

@@ -7,6 +7,7 @@
 #include "base/uuid.h"
 #include "meta/table_write.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/engine/read/proof.h"
 #include "target.h"
 #include "target_place.h"
@@ -204,6 +205,12 @@ static int write_table(struct rd_pool *pool, const struct rd_version *version,
 		r = add_beyond(writer, version);
 	if (!r)
 		r = rd_table_end(&writer->table);
+	/*
+	 * Blocks may just have moved to places that are free in a catalog which another host makes
+	 * of the journal: that must have them before a device does.
+	 */
+	if (!r)
+		r = rd_journal_flush(pool);
 	rd_table_free(&writer->table);
 	return r ? rd_err(r, "cannot write the table of the version") : 0;
 }
