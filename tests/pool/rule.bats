@@ -283,6 +283,18 @@ expect() {
 	END
 }
 
+@test "one that returns stays as it is, if that is said" {
+	snapshot vm1 1.img A
+	snapshot vm1 2.img AB
+	snapshot vm2 2.img
+	snapshot vm1 1.img
+	echo "1.img 0" >staying
+	"$BATS_FILE_TMPDIR/rule" order staying >output
+	cat output
+	[ "$(awk '$1 == "rule" { print $2 / 4096 }' output)" = 2 ]
+	[ "$("$BATS_FILE_TMPDIR/rule" order | awk '$1 == "rule" { print $2 / 4096 }')" = 3 ]
+}
+
 @test "another volume takes a segment that had given up blocks" {
 	snapshot vm1 1.img ABC
 	snapshot vm1 2.img ABX
@@ -338,7 +350,7 @@ expect() {
 
 @test "a wrong command line, file or order is an error" {
 	run -2 "$BATS_FILE_TMPDIR/rule"
-	run -2 "$BATS_FILE_TMPDIR/rule" a b
+	run -2 "$BATS_FILE_TMPDIR/rule" a b c
 	run -1 "$BATS_FILE_TMPDIR/rule" missing
 	echo "vm1 missing.img" >order
 	run -1 "$BATS_FILE_TMPDIR/rule" order
@@ -348,4 +360,10 @@ expect() {
 		run -1 "$BATS_FILE_TMPDIR/rule" order
 		[[ $output == *"line 1"* ]]
 	done
+	snapshot vm1 1.img A
+	echo "vm1 1.img" >order
+	run -1 "$BATS_FILE_TMPDIR/rule" order missing
+	echo "1.img" >staying
+	run -1 "$BATS_FILE_TMPDIR/rule" order staying
+	[[ $output == *"line 1"* ]]
 }

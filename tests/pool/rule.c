@@ -109,14 +109,15 @@ static void read_staying(const char *path)
 {
 	FILE *f = fopen(path, "re");
 	struct staying one;
+	int nr;
 
 	if (!f)
 		err(1, "cannot open '%s'", path);
-	while (fscanf(f, "%ms %zu\n", &one.file, &one.segment) == 2) {
+	while ((nr = fscanf(f, "%ms %zu\n", &one.file, &one.segment)) == 2) {
 		staying = resize(staying, nr_staying + 1, sizeof(*staying));
 		staying[nr_staying++] = one;
 	}
-	if (!feof(f))
+	if (nr != EOF)
 		errx(1, "line %zu: not FILE SEGMENT", nr_staying + 1);
 	fclose(f);
 }
