@@ -23,6 +23,7 @@ setup_file() {
 
 setup() {
 	lvm_setup 320
+	echo 11111111111111111111111111111111 >/etc/machine-id
 	shard=ceph:p/t$BATS_TEST_NUMBER:id=guest
 	export REVDEDUP_POOL=/tmp/rdt-pool/shard
 	revdedupctl -q init --compression zstd --size 4G --data "$shard" "$REVDEDUP_POOL"
@@ -222,12 +223,26 @@ user_maps() {
 	nothing_held
 }
 
+# Two that have none would take the other's devices for their own.
+@test "krbd: a host that others could not tell from themselves has no device" {
+	rm /etc/machine-id
+	REVDEDUP_POOL=/tmp/rdt-pool/nameless
+	revdedupctl -q init --size 1G --data ceph:p/tnameless:id=guest "$REVDEDUP_POOL"
+	head -c 5M /dev/urandom >/tmp/rdt-pool/1
+	revdedupctl -q snapshot x --from /tmp/rdt-pool/1
+	run revdedupctl map x@1 rdt-one
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no /etc/machine-id"*"nothing was changed"* ]]
+	[ -z "$(rbds)" ]
+	nothing_held
+}
+
 # other COMMAND...: revdedupctl on another host, which has no device of this one.
 other() {
 	REVDEDUP_POOL=/tmp/rdt-pool/other REVDEDUP_RUN=/tmp/rdt-pool/run unshare -u -m bash -c '
 		echo other >/proc/sys/kernel/hostname
 		echo 99999999999999999999999999999999 >/tmp/rdt-pool/id
-		[ -e /etc/machine-id ] || touch /etc/machine-id
 		mount --bind /tmp/rdt-pool/id /etc/machine-id
 		mount -t tmpfs -o ro none /dev/mapper
 		exec revdedupctl "$@"' bash "$@"

@@ -25,16 +25,18 @@
 
 /* --- its UUID, which says on which host it is: only that device-mapper knows it */
 
-static void host_id(char text[9])
+static bool host_id(char text[9])
 {
 	RD_CLOSE int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	bool has = fd >= 0 && read(fd, text, 8) == 8;
 
-	if (fd < 0 || read(fd, text, 8) != 8)
+	if (!has)
 		memset(text, '0', 8);
 	text[8] = '\0';
+	return has;
 }
 
-static int make_uuid(char ret[RD_DEVICE_MAX])
+static int make_uuid(const struct rd_pool *pool, char ret[RD_DEVICE_MAX])
 {
 	char host[9], text[RD_UUID_TEXT];
 	u8 uuid[16];
@@ -42,7 +44,12 @@ static int make_uuid(char ret[RD_DEVICE_MAX])
 
 	if (r)
 		return rd_err(r, "no random number");
-	host_id(host);
+	/* Another host that has none either would take the device for one of its own that is gone. */
+	if (!host_id(host) && rd_area_can(&pool->area, RD_STORE_FENCED)) {
+		rd_err(0, "this host has no /etc/machine-id, by which others know its devices");
+		rd_hint("nothing was changed; 'systemd-machine-id-setup' makes one");
+		return -ENOENT;
+	}
 	snprintf(ret, RD_DEVICE_MAX, MAPPED_UUID "%s-%s", host, rd_uuid_print(text, uuid));
 	return 0;
 }
@@ -222,7 +229,7 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 	if (!r)
 		r = rd_version_table_check(pool, version);
 	if (!r)
-		r = make_uuid(uuid);
+		r = make_uuid(pool, uuid);
 	if (r)
 		return r;
 	name_below(below, options->name);
