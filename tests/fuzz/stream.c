@@ -226,7 +226,6 @@ static void must_be_right(struct rd_random *random, const struct rd_version *ver
 
 static int look_at_all(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
 {
-	RD_ROW struct rd_row *rows = NULL;
 	struct rd_buffer *all = ctx;
 	struct rd_version version;
 	i64 volume;
@@ -235,6 +234,8 @@ static int look_at_all(struct rd_pool *pool, struct rd_resolver *resolver, void 
 	(void)resolver;
 	all->len = 0;
 	for (volume = 1; volume < 8 && !r; volume++) {
+		RD_ROW struct rd_row *rows = NULL;
+
 		r = rd_versions(pool->sql, &rows, volume);
 		while (!r && (r = rd_next_version(rows, &version)) > 0) {
 			rd_buffer_put(all, &version, sizeof(version));
