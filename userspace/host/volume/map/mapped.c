@@ -44,7 +44,7 @@ static int make_uuid(const struct rd_pool *pool, char ret[RD_DEVICE_MAX])
 
 	if (r)
 		return rd_err(r, "no random number");
-	/* Another host that has none either would take the device for one of its own that is gone. */
+	/* Another host without one would take the device for one of its own that is gone. */
 	if (!host_id(host) && rd_area_can(&pool->area, RD_STORE_FENCED)) {
 		rd_err(0, "this host has no /etc/machine-id, by which others know its devices");
 		rd_hint("nothing was changed; 'systemd-machine-id-setup' makes one");
