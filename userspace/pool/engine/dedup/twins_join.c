@@ -111,8 +111,12 @@ static unsigned int offer(struct rd_twins_table *table, const struct rd_twin_ent
 	return 0;
 }
 
-static int choose_keepers(struct rd_twins_join *join, unsigned int bucket,
-			  struct rd_twins_table *table)
+/* What is done with each entry of a bucket: 0 to go on. */
+typedef int entry_fn(struct rd_twins_join *join, struct rd_twins_table *table,
+		     const struct rd_twin_entry *entry);
+
+static int for_entries(struct rd_twins_join *join, unsigned int bucket,
+		       struct rd_twins_table *table, entry_fn *fn)
 {
 	const struct rd_twin_entry *entries;
 	const void *records;
@@ -122,15 +126,23 @@ static int choose_keepers(struct rd_twins_join *join, unsigned int bucket,
 	rd_spill_rewind(join->entries, bucket);
 	while (!(r = rd_spill_next(join->entries, &records, &nr)) && nr) {
 		entries = records;
-		for (i = 0; i < nr; i++) {
+		for (i = 0; i < nr && !r; i++) {
 			fetch(table, entries, i, nr);
-			join->counts->passed_by += offer(table, &entries[i]);
+			r = fn(join, table, &entries[i]);
 		}
-		r = rd_twins_check(join->pool, join->until_us);
+		if (!r)
+			r = rd_twins_check(join->pool, join->until_us);
 		if (r)
 			break;
 	}
 	return r;
+}
+
+static int choose_keeper(struct rd_twins_join *join, struct rd_twins_table *table,
+			 const struct rd_twin_entry *entry)
+{
+	join->counts->passed_by += offer(table, entry);
+	return 0;
 }
 
 static unsigned int bucket_of(const struct rd_twins_join *join, rd_block_id block)
@@ -139,9 +151,10 @@ static unsigned int bucket_of(const struct rd_twins_join *join, rd_block_id bloc
 	return (block >> 9 >> 3) % join->nr_buckets;
 }
 
-static int put(struct rd_twins_join *join, const struct rd_twin_entry *entry,
-	       const struct content *content)
+static int put_other(struct rd_twins_join *join, struct rd_twins_table *table,
+		     const struct rd_twin_entry *entry)
 {
+	const struct content *content = find(table, entry->key);
 	struct rd_twin twin = { .block = entry->block, .keeper = content->keeper };
 
 	if (!content->keeper || content->keeper == entry->block)
@@ -157,29 +170,6 @@ static int put(struct rd_twins_join *join, const struct rd_twin_entry *entry,
 	return rd_spill_put(join->twins, bucket_of(join, entry->block), &twin);
 }
 
-static int put_others(struct rd_twins_join *join, unsigned int bucket,
-		      const struct rd_twins_table *table)
-{
-	const struct rd_twin_entry *entries;
-	const void *records;
-	unsigned int i, nr;
-	int r;
-
-	rd_spill_rewind(join->entries, bucket);
-	while (!(r = rd_spill_next(join->entries, &records, &nr)) && nr) {
-		entries = records;
-		for (i = 0; i < nr && !r; i++) {
-			fetch(table, entries, i, nr);
-			r = put(join, &entries[i], find(table, entries[i].key));
-		}
-		if (!r)
-			r = rd_twins_check(join->pool, join->until_us);
-		if (r)
-			break;
-	}
-	return r;
-}
-
 int rd_twins_join(struct rd_twins_join *join, unsigned int bucket)
 {
 	u64 nr = rd_spill_nr(join->entries, bucket);
@@ -191,6 +181,6 @@ int rd_twins_join(struct rd_twins_join *join, unsigned int bucket)
 	table = make_table(join, nr);
 	if (!table)
 		return -ENOMEM;
-	r = choose_keepers(join, bucket, table);
-	return r ? r : put_others(join, bucket, table);
+	r = for_entries(join, bucket, table, choose_keeper);
+	return r ? r : for_entries(join, bucket, table, put_other);
 }
