@@ -122,6 +122,14 @@ static void list_holders(const char *path, char *text, size_t size)
 		closedir(holders);
 }
 
+bool rd_block_has_holders(const char *path)
+{
+	char names[64];
+
+	list_holders(path, names, sizeof(names));
+	return names[0];
+}
+
 int rd_block_is_free(const char *path)
 {
 	RD_CLOSE int fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);

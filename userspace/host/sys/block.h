@@ -26,6 +26,9 @@ int rd_block_is_free(const char *path);
  */
 bool rd_block_is_open(const char *path);
 
+/* Does another device lie on it? */
+bool rd_block_has_holders(const char *path);
+
 /* Does another program hold a lock on this file? (QEMU does, on each image.) */
 bool rd_file_is_locked(const char *path);
 

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "host/sys/block.h"
 #include "host/sys/run.h"
 #include "host/sys/sysfs.h"
 #include "krbd.h"
@@ -114,6 +115,11 @@ static bool for_each(bool (*fn)(const char *number, const char *dir, void *ctx),
 	return found;
 }
 
+static void device_path(char path[RD_KRBD_PATH], const char *number)
+{
+	snprintf(path, RD_KRBD_PATH, "/dev/rbd%.20s", number);
+}
+
 struct search {
 	const struct rd_shard_image_id *id;
 	char *path;
@@ -125,7 +131,7 @@ static bool find_image(const char *number, const char *dir, void *ctx)
 
 	if (!is_image(dir, search->id))
 		return false;
-	snprintf(search->path, RD_KRBD_PATH, "/dev/rbd%.20s", number);
+	device_path(search->path, number);
 	return true;
 }
 
@@ -226,31 +232,17 @@ int rd_krbd_open(const struct rd_shard_image *image, char path[RD_KRBD_PATH])
 
 /* --- and back */
 
-static bool has_holders(const char *number)
-{
-	char path[80];
-	struct dirent *entry;
-	bool found = false;
-	DIR *holders;
-
-	snprintf(path, sizeof(path), "/sys/block/rbd%.20s/holders", number);
-	holders = opendir(path);
-	while (holders && !found && (entry = readdir(holders)))
-		found = entry->d_name[0] != '.';
-	if (holders)
-		closedir(holders);
-	return found;
-}
-
 static bool remove_unused(const char *number, const char *dir, void *ctx)
 {
+	char path[RD_KRBD_PATH];
 	unsigned int tries;
 
 	(void)ctx;
 	if (!is_ours(dir))
 		return false;
+	device_path(path, number);
 	/* Who has just opened it for a table keeps it, too: the kernel refuses. */
-	for (tries = 0; tries < TRIES && !has_holders(number) &&
+	for (tries = 0; tries < TRIES && !rd_block_has_holders(path) &&
 	     write_line(BUS "/remove_single_major", number) == -EBUSY; tries++)
 		usleep(TRY_US);
 	return false;
