@@ -7,7 +7,8 @@
 /* U+FFFD, for a byte that is not UTF-8. */
 #define REPLACEMENT	"\xef\xbf\xbd"
 
-unsigned int rd_utf8_len(const char *text)
+/* 0: it is not UTF-8. */
+static unsigned int utf8_len(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 	unsigned int len, i;
@@ -38,7 +39,7 @@ unsigned int rd_utf8_len(const char *text)
 unsigned int rd_shown_len(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
-	unsigned int len = rd_utf8_len(text);
+	unsigned int len = utf8_len(text);
 
 	if (len == 1)
 		return at[0] >= ' ' && at[0] != 127;
@@ -47,7 +48,7 @@ unsigned int rd_shown_len(const char *text)
 
 unsigned int rd_utf8_put(const char *text, FILE *out)
 {
-	unsigned int len = rd_utf8_len(text);
+	unsigned int len = utf8_len(text);
 
 	if (!len) {
 		fputs(REPLACEMENT, out);

@@ -14,9 +14,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Count the bytes of the character that @text begins with; 0: it is not UTF-8. */
-unsigned int rd_utf8_len(const char *text);
-/* The same; 0 also: it is a control character, as U+0080 to U+009F are, too. */
+/*
+ * Count the bytes of the character that @text begins with; 0: it is not UTF-8, or a control
+ * character, as U+0080 to U+009F are, too.
+ */
 unsigned int rd_shown_len(const char *text);
 /*
  * Print that character, or a replacement for a byte that is not UTF-8, because comments

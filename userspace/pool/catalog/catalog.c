@@ -398,7 +398,7 @@ int rd_catalog_begin(struct rd_sql *sql)
 	return rd_sql_begin(sql);
 }
 
-int rd_catalog_commit(struct rd_sql *sql)
+static int commit(struct rd_sql *sql)
 {
 	struct rd_buffer *changes = rd_sql_changes(sql);
 	int r = 0;
@@ -420,7 +420,7 @@ int rd_catalog_commit(struct rd_sql *sql)
 int rd_catalog_end(struct rd_sql *sql, int r)
 {
 	if (!r)
-		return rd_catalog_commit(sql);
+		return commit(sql);
 	rd_sql_rollback(sql);
 	return r;
 }

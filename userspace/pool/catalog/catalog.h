@@ -46,8 +46,6 @@ int rd_catalog_rename(const char *from, const char *to);
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 
 int rd_catalog_begin(struct rd_sql *sql);
-/* Commit; a failure rolls back. */
-int rd_catalog_commit(struct rd_sql *sql);
 
 /*
  * End a transaction: commit if @r is 0, else roll back and return @r. This is the last

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The table outbox: the changes of committed transactions that the journal may not have
- * yet. Each row is one generation of the catalog. rd_catalog_commit() fills the table.
+ * yet. Each row is one generation of the catalog. rd_catalog_end() fills the table.
  */
 #ifndef RD_OUTBOX_H
 #define RD_OUTBOX_H

@@ -13,7 +13,8 @@
 
 #define WINDOW_BYTES	(1ULL << 30)
 
-bool rd_dedup_is_left(const struct rd_attachment *at)
+/* Is there anything left that could be brought home? */
+static bool is_left(const struct rd_attachment *at)
 {
 	struct rd_target_devices devices;
 
@@ -98,7 +99,7 @@ int rd_dedup_bring_home(struct rd_attachment *at, bool *ret_home)
 	struct rd_target_status status;
 	int r = 0;
 
-	*ret_home = !rd_dedup_is_left(at);
+	*ret_home = !is_left(at);
 	if (*ret_home)
 		return 0;
 	r = rd_target_status(at->device, &status);

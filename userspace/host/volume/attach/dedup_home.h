@@ -27,9 +27,6 @@
  */
 int rd_dedup_bring_home(struct rd_attachment *at, bool *ret_home);
 
-/* Is there anything left that rd_dedup_bring_home() would do? */
-bool rd_dedup_is_left(const struct rd_attachment *at);
-
 /*
  * Give back what is zeros in whole chunks, if the base reads as zeros there afterwards. What
  * cannot be given back now stays: it is only zeros.
