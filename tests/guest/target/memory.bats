@@ -67,7 +67,7 @@ snapshot() {
 		fio=$!
 		snapshot rdt-fs $round
 		before=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
-		timeout 400 /revdedup/bin/hog $hog_mib 2
+		timeout 1500 /revdedup/bin/hog $hog_mib 2
 		after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
 		wait $fio || {
 			cat "$BATS_TEST_TMPDIR/fio"
@@ -83,42 +83,57 @@ snapshot() {
 	[ "$(status_word rdt-fs 10)" = ok ]
 }
 
+# put_in_packs NAME FIRST MIB POOL: the blocks from FIRST MiB on.
+put_in_packs() {
+	local i ranges=''
+	for ((i = 0; i < $3 / 2; i++)); do
+		/revdedup/bin/mkpack "$4" $((16 * i)) >/dev/null
+		ranges+=$(printf ';%x,200,k%x.0' $(($2 * 256 + 512 * i)) $((16 * i)))
+	done
+	dmsetup suspend "$1"
+	dmsetup message "$1" 0 begin
+	dmsetup message "$1" 0 "set ${ranges#;}"
+	dmsetup message "$1" 0 end
+	dmsetup resume "$1"
+}
+
 # The last eighth of a volume is in packs. It is read, and parts of its blocks are written, which
 # has them copied home, while the rest is swapped to. A device for each part, as the kernel lets
-# nobody else write to one that is swapped to.
+# nobody else write to one that is swapped to. In a soak this goes on for an hour, with new packs
+# whenever the memory has been let go.
 @test "memory that is short, and blocks in packs on the volume that is swapped to" {
-	local packed_mib=$((volume_mib / 8)) pool=/dev/disk/disk4 i ranges='' before after reader writer
-	local first=$((volume_mib - volume_mib / 8))
+	local packed_mib=$((volume_mib / 8)) pool=/dev/disk/disk4 before after reader writer
+	local first=$((volume_mib - volume_mib / 8)) end=$((SECONDS + ${SOAK:+3600+}0)) times=0
 	dm_remove rdt-swap
 	make_volume rdt-packed /dev/disk/disk0 /dev/disk/disk1 $pool
-	for ((i = 0; i < packed_mib / 2; i++)); do
-		/revdedup/bin/mkpack $pool $((16 * i)) >/dev/null
-		ranges+=$(printf ';%x,200,k%x.0' $((first * 256 + 512 * i)) $((16 * i)))
-	done
-	dmsetup suspend rdt-packed
-	dmsetup message rdt-packed 0 begin
-	dmsetup message rdt-packed 0 "set ${ranges#;}"
-	dmsetup message rdt-packed 0 end
-	dmsetup resume rdt-packed
 	dm_create rdt-swap "0 $((first * 2048)) linear /dev/mapper/rdt-packed 0"
 	dm_create rdt-tail "0 $((packed_mib * 2048)) linear /dev/mapper/rdt-packed $((first * 2048))"
 	mkswap -q /dev/mapper/rdt-swap
 	swapon /dev/mapper/rdt-swap
+	put_in_packs rdt-packed $first $packed_mib $pool
 	fio --name=read --filename=/dev/mapper/rdt-tail --size=${packed_mib}m \
 		--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=32 --time_based \
-		--runtime=3600 --output=/dev/null 3>&- &
+		--runtime=7200 --output=/dev/null 3>&- &
 	reader=$!
 	fio --name=part --filename=/dev/mapper/rdt-tail --size=${packed_mib}m \
 		--rw=randwrite --bs=1k --direct=1 --ioengine=libaio --iodepth=8 --time_based \
-		--runtime=3600 --rate_iops=50 --output=/dev/null 3>&- &
+		--runtime=7200 --rate_iops=50 --output=/dev/null 3>&- &
 	writer=$!
 	before=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
-	timeout 400 /revdedup/bin/hog $hog_mib 2
+	timeout 1500 /revdedup/bin/hog $hog_mib 2
+	while [ $SECONDS -lt $end ]; do
+		# While it is suspended nothing could be swapped in, not even this script.
+		swapoff /dev/mapper/rdt-swap
+		put_in_packs rdt-packed $first $packed_mib $pool
+		swapon /dev/mapper/rdt-swap
+		timeout 1500 /revdedup/bin/hog $hog_mib 2
+		times=$((times + 1))
+	done
 	after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
 	kill $reader $writer
 	wait $reader $writer || :
 	echo "# $(((after - before) / 256)) MiB swapped out, $(status_word rdt-packed 16) groups read," \
-		"$(status_word rdt-packed 8) blocks still in packs" >&3
+		"$(status_word rdt-packed 8) blocks still in packs, which were made again $times times" >&3
 	[ $((after - before)) -gt $((hog_mib * 256 / 4)) ]
 	[ "$(status_word rdt-packed 16)" -gt 200 ]
 	[ "$(status_word rdt-packed 8)" -lt $((packed_mib * 256)) ]
