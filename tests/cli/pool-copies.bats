@@ -21,7 +21,9 @@ copies() {
 }
 
 # Three volumes: 1.img is of a and of b, 2.img of c, 3.img of d.
-make_fleet() {
+make_fleet() { made_once fill_fleet; }
+
+fill_fleet() {
 	make_pool 128M
 	noise 1 900
 	noise 2 700

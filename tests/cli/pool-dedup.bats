@@ -42,7 +42,9 @@ take() {
 
 # Four volumes: 1.img is old in a, and at another offset the newest of b (N-twins); 2.img is old
 # in c, and at another offset old in d (C-twins).
-make_twins() {
+make_twins() { made_once fill_twins; }
+
+fill_twins() {
 	make_pool 128M
 	noise 1 0 600
 	take 1 0 600 10 40

@@ -3,9 +3,9 @@
  * What a test loads in place of libguestfs: the files in $LIBGUESTFS_FAKE/VOL@N are those of a
  * guest with one file system, or VOL@N.tar is the tar of any of them, and VOL@N.raw all that the
  * process sends. With VOL@N.mounts, lines of a directory and a device, it is a system, which
- * mounts these; no device with "bad" in it can be mounted. Of a file "unread" nothing is known,
- * and of those behind "short" even less. So a guest can do what a real one does only after it
- * has broken out of QEMU.
+ * mounts these; no device with "bad" in it can be mounted. VOL@N.systems, lines of a device and a
+ * type, are its file systems. Of a file "unread" nothing is known, and of those behind "short" even
+ * less. So a guest can do what a real one does only after it has broken out of QEMU.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -61,12 +61,23 @@ static char **list_of(const char *a, const char *b, const char *c, const char *d
 	return ret;
 }
 
-static FILE *mounts(void)
+/* The words in a file beside the guest; NULL: there is none. */
+static char **words(const char *suffix)
 {
-	char path[PATH_MAX + 8];
+	char path[PATH_MAX + 8], **ret;
+	FILE *file;
+	int i;
 
-	snprintf(path, sizeof(path), "%s.mounts", root);
-	return fopen(path, "re");
+	snprintf(path, sizeof(path), "%s%s", root, suffix);
+	file = fopen(path, "re");
+	if (!file)
+		return NULL;
+	ret = calloc(100, sizeof(*ret));
+	for (i = 0; fscanf(file, "%ms", &ret[i]) == 1; i++)
+		;
+	ret[i] = NULL;
+	fclose(file);
+	return ret;
 }
 
 void *guestfs_create(void) { return root; }
@@ -121,37 +132,25 @@ int guestfs_launch(void *g)
 
 char **guestfs_inspect_os(void *g)
 {
-	FILE *file = mounts();
-
 	(void)g;
-	if (file)
-		fclose(file);
-	return list_of(file ? "/dev/sda" : NULL, NULL, NULL, NULL);
+	return list_of(words(".mounts") ? "/dev/sda" : NULL, NULL, NULL, NULL);
 }
 
 char **guestfs_inspect_get_mountpoints(void *g, const char *r)
 {
-	char **ret = calloc(100, sizeof(*ret));
-	FILE *file = mounts();
-	int i;
-
 	(void)g;
 	(void)r;
-	for (i = 0; fscanf(file, "%ms", &ret[i]) == 1; i++)
-		;
-	ret[i] = NULL;
-	fclose(file);
-	return ret;
+	return words(".mounts");
 }
 
 char **guestfs_list_filesystems(void *g)
 {
-	FILE *file = mounts();
+	char **systems = words(".systems");
 
 	(void)g;
-	if (file)
-		fclose(file);
-	return file ? list_of("/dev/sda", "ext4", "/dev/bad", "xfs") :
+	if (systems)
+		return systems;
+	return words(".mounts") ? list_of("/dev/sda", "ext4", "/dev/bad", "xfs") :
 		list_of("/dev/sda", "ext4", NULL, NULL);
 }
 

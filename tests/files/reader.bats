@@ -371,6 +371,51 @@ sys.stdout.buffer.write(eval(sys.argv[1]))' "$1" >"$fake/vm@1.raw"
 	ended
 }
 
+@test "a part of btrfs has one name, whatever the appliance calls the disk" {
+	guest 1
+	mkdir "$fake/vm@1/etc"
+	touch "$fake/vm@1/etc/x"
+	for disk in sda sdb; do
+		printf '%s btrfs\n' /dev/sda1 btrfsvol:/dev/${disk}1/data /dev/vg/home \
+			btrfsvol:/dev/vg/home/sdb >"$fake/vm@1.systems"
+		must files vm -q
+		expect 0 <<-'END'
+			/dev/sda1 btrfs 1.0 MiB a\x1b[31mb
+			btrfsvol:/dev/sda1/data btrfs a\x1b[31mb
+			/dev/vg/home btrfs 1.0 MiB a\x1b[31mb
+			btrfsvol:/dev/vg/home/sdb btrfs a\x1b[31mb
+		END
+		must files vm btrfsvol:/dev/sda1/data:/etc
+		[[ $output == *' x' ]]
+		# A part of this disk that the guest mounts is missed in what is found.
+		printf '%s %s\n' / /dev/sda1 /home "btrfsvol:/dev/${disk}1/bad" >"$fake/vm@1.mounts"
+		printf '%s btrfs\n' /dev/sda1 btrfsvol:/dev/${disk}1/bad >"$fake/vm@1.systems"
+		ctl files vm /etc
+		[ "$status" -eq 3 ]
+		[[ $output == *"cannot mount 'btrfsvol:/dev/sda1/bad' at '/home'"* ]]
+		rm "$fake/vm@1.mounts"
+	done
+	ended
+}
+
+@test "a file system that is not there is told, with those that are" {
+	guest 1
+	printf '%s ext4\n' /dev/sda1 /dev/sda2 >"$fake/vm@1.systems"
+	for path in /dev/sdb1:/etc btrfsvol:/dev/sda1/x:/etc sda1:/etc; do
+		ctl files vm "$path"
+		[ "$status" -eq 1 ]
+		[[ $output == *"the disk has no file system that '$path' begins with; it has /dev/sda1, /dev/sda2" ]]
+	done
+	ctl files vm /etc
+	[ "$status" -eq 1 ]
+	[[ $output == *"no operating system, or several, and no lone file system; it has /dev/sda1, /dev/sda2" ]]
+	# Of the guest, not of a device.
+	mkdir -p "$fake/vm@1/dev/a"
+	rm "$fake/vm@1.systems"
+	must files vm /dev/a
+	ended
+}
+
 @test "the version stays while its files are read, and is no export of the user" {
 	guest 1
 	mkfifo -m 666 "$fake/vm@1.tar"

@@ -16,7 +16,7 @@ load ../lib/volume
 load ../lib/writers
 
 seconds=${MAPPED_SECONDS:-$seconds}
-mib=${MAPPED_MIB:-64}	# of the volume: a multiple of 16
+mib=${MAPPED_MIB:-48}	# of the volume: a multiple of 16
 vol_sectors=$((mib * 2048))
 fio_mib=$((mib / 2))	# from its beginning on
 

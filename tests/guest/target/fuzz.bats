@@ -37,7 +37,7 @@ check_log() {
 }
 
 @test "garbage does nothing" {
-	local done=0 chunk=16000 final
+	local done=0 chunk=$((rounds < 16000 ? rounds : 16000)) final
 	echo "FUZZ_ROUNDS=$rounds FUZZ_SEED=$seed" | tee /dev/kmsg
 	vol_create "$vol_sectors" volume_uuid $some_uuid
 	vol_remove

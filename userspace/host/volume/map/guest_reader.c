@@ -151,6 +151,23 @@ static bool has_device(char *const *systems, const char *device)
 }
 
 /*
+ * Name parts of a btrfs in @names as all else is named, and the user names them: by the order of
+ * disks, of which the version is the first and only one. libguestfs before 1.58 has there what its
+ * kernel calls the disk: now sda and now sdb, by chance, beside the disk that it has booted from.
+ * It takes both names, and shows no others' sdb.
+ */
+static char **name_by_order(char **names)
+{
+	static const char second[] = "btrfsvol:/dev/sdb";
+	char **at;
+
+	for (at = names; at && *at; at++)
+		if (!strncmp(*at, second, sizeof(second) - 1))
+			(*at)[sizeof(second) - 2] = 'a';
+	return names;
+}
+
+/*
  * @at: a directory, and its device, that could not be mounted. A CD in a drive, or another disk, is
  * no part of the volume. Of what is, a version without those files looks as if they were deleted.
  */
@@ -169,7 +186,7 @@ static int tell_unmounted(struct reader *reader, char *const *systems, char *con
 /* Pairs of a directory and a device; what is mounted on another comes behind that. */
 static int mount_system(struct reader *reader, char *const *systems, const char *root)
 {
-	char **mounts = reader->lib->inspect_get_mountpoints(reader->g, root);
+	char **mounts = name_by_order(reader->lib->inspect_get_mountpoints(reader->g, root));
 	int r = 0;
 
 	if (!mounts)
@@ -198,6 +215,36 @@ static const char *find_device(char *const *systems, const char *path)
 			return *systems;
 	}
 	return NULL;
+}
+
+/* Can @path be nothing but one with a device? */
+static bool names_device(const char *path)
+{
+	return path[0] != '/' || (!strncmp(path, "/dev/", 5) && strstr(path, ":/"));
+}
+
+/* @path begins with none of @systems; NULL: none is the one to take. Returns -EIO. */
+static int tell_systems(char *const *systems, const char *path)
+{
+	RD_FREE char *text = NULL;
+	struct rd_guest_record record = { .kind = RD_GUEST_ERROR };
+	const char *between = "; it has ";
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return -ENOMEM;
+	if (path)
+		fprintf(out, "the disk has no file system that '%s' begins with", path);
+	else
+		fputs("the disk has no operating system, or several, and no lone file system", out);
+	for (; *systems; systems += 2, between = ", ")
+		fprintf(out, "%s%s", between, *systems);
+	if (fclose(out))
+		return -ENOMEM;
+	record.text[0] = text;
+	send_record(&record);
+	return -EIO;
 }
 
 static int mount_device(struct reader *reader, const char *device)
@@ -556,12 +603,8 @@ static int work(struct reader *reader)
 
 static int read_disk(struct reader *reader)
 {
-	static const struct rd_guest_record no_default = {
-		.kind = RD_GUEST_ERROR,
-		.text = { "the disk has no operating system, or several, and no lone file system" },
-	};
 	const struct rd_guest_options *options = reader->options;
-	char **systems = reader->lib->list_filesystems(reader->g);
+	char **systems = name_by_order(reader->lib->list_filesystems(reader->g));
 	const char *device;
 	int r;
 
@@ -571,6 +614,8 @@ static int read_disk(struct reader *reader)
 		return send_systems(reader, systems);
 	reader->path = options->path;
 	device = options->work == RD_GUEST_FIND ? NULL : find_device(systems, options->path);
+	if (!device && options->work != RD_GUEST_FIND && names_device(options->path))
+		return tell_systems(systems, options->path);
 	if (device) {
 		reader->path += strlen(device) + 1;
 		r = mount_device(reader, device);
@@ -580,7 +625,7 @@ static int read_disk(struct reader *reader)
 	if (r == -ENOENT && options->work == RD_GUEST_FIND)
 		return find_in_each(reader, systems);
 	if (r == -ENOENT)
-		send_record(&no_default);
+		return tell_systems(systems, NULL);
 	return r ? r : work(reader);
 }
 
