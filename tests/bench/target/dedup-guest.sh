@@ -14,7 +14,7 @@
 #						with its begin and its end
 #   eight VOLUME idle|again|busy ROUND IOPS
 #   find DISKS ROUND raw|dedup|nothing MICROSECONDS MIB
-#   cold filtered|all WRITTEN GIVEN-BACK CAME-HOME	blocks
+#   cold VERSIONS WRITES COLD GIVEN-BACK CAME-HOME	blocks; --cold 0 finds all cold
 #   memory SEGMENTS KIB
 #
 # lib.bash says what makes the numbers comparable; and here
@@ -233,18 +233,20 @@ part_eight() {
 	done
 }
 
-# --- reads
+# --- reads, and what is beside them on the same volume
 
 part_reads() {
-	local engine round devices=(linear-a linear-b pool-words thin)
+	local engine round devices=(linear-a linear-b pool-words home thin)
 	volume reads $read_mib
 	dedup $vg/reads
+	volume home $read_mib
+	warm_up $vg/home
 	thin_lv reads-thin $read_mib
 	write_all /dev/$vg/reads-thin $read_mib 1
 	dm_create rdt-pool-a "0 $((read_mib * 2048)) linear /dev/mapper/rdt-pool 0"
 	dm_create rdt-pool-b "0 $((read_mib * 2048)) linear /dev/mapper/rdt-pool 0"
 	at=([linear-a]=pool-a [linear-b]=pool-b [pool-words]=$(device_of reads)
-		[thin]=/dev/$vg/reads-thin)
+		[home]=$(device_of home) [thin]=/dev/$vg/reads-thin)
 	if has_vdo; then
 		devices+=(vdo)
 		write_all /dev/mapper/rdt-vdo $read_mib 1
@@ -264,6 +266,13 @@ part_reads() {
 			iodepth=4
 			size=${read_mib}m
 			io_size=${ios_1m}m
+			END
+			run "$engine" randwrite-4k $round home thin <<-END
+			rw=randwrite
+			bs=4k
+			norandommap
+			size=${read_mib}m
+			io_size=$((ios_4k * 4))k
 			END
 		done
 	done
@@ -364,29 +373,32 @@ part_find() {
 # nr_pool NAME: how many blocks of a volume lie in the pool.
 nr_pool() { revdedupctl status "$vg/$1" --json | json blocks_away; }
 
-# cold_one filtered|all: a volume of which few blocks are written to between two snapshots, most
-# of them in its hot spots; deduplication; and twice as many writes of the same stream.
+# cold_one VERSIONS WRITES: a volume that gets so many versions, with so many writes before each,
+# most of them to its hot spots. Then deduplication, as many writes again of the same stream, and
+# both again, but without a look at what is cold.
 cold_one() {
-	local epoch before after mib=128 epochs=4 writes=32
-	local stream=("$bin/dedisgen" --blocks $((mib * mib_blocks)) --seed 3)
-	volume "cold_$1" $mib
-	for ((epoch = 0; epoch < epochs; epoch++)); do
-		"${stream[@]}" --skip $((epoch * writes)) --count $writes \
-			"$(device_of "cold_$1")" >/dev/null
-		revdedupctl -q snapshot "$vg/cold_$1"
+	local i mib=128 name=cold_$1_$2 cold before
+	local stream=("$bin/dedisgen" --dist "$dist" --blocks $((mib * mib_blocks)) --seed 3)
+	volume "$name" $mib
+	for ((i = 0; i < $1; i++)); do
+		"${stream[@]}" --skip $((i * $2)) --count "$2" "$(device_of "$name")" >/dev/null
+		revdedupctl -q snapshot "$vg/$name"
 	done
-	[ "$1" = filtered ] || epochs=0
-	revdedupctl -q dedup "$vg/cold_$1" --mode pool --cold $epochs --force --yes
-	before=$(nr_pool "cold_$1")
-	"${stream[@]}" --skip $((4 * writes)) --count $((8 * writes)) \
-		"$(device_of "cold_$1")" >/dev/null
-	after=$(nr_pool "cold_$1")
-	echo "cold $1 $((8 * writes)) $before $((before - after))"
+	for cold in "$1" 0; do
+		revdedupctl -q dedup "$vg/$name" --mode pool --cold "$cold" --force --yes
+		before=$(nr_pool "$name")
+		"${stream[@]}" --skip $(($1 * $2)) --count $(($1 * $2)) "$(device_of "$name")" \
+			>/dev/null
+		echo "cold $1 $2 $cold $before $((before - $(nr_pool "$name")))"
+		revdedupctl -q snapshot "$vg/$name"
+	done
 }
 
+# The default of --cold is 24.
 part_cold() {
-	cold_one filtered
-	cold_one all
+	cold_one 4 32
+	cold_one 24 32
+	cold_one 24 128
 }
 
 # --- memory

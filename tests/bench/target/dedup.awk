@@ -84,6 +84,10 @@ function read_rows(   i, e) {
 		    speed(e, "randread-4k", "pool-words"), 0.98, noise(e, "randread-4k"))
 		row("random 4 KiB reads, words / dm-thin, " e,
 		    speed(e, "randread-4k", "pool-words", "thin"), 1.4, noise(e, "randread-4k"))
+		row("random 4 KiB reads at home / dm-thin, " e,
+		    speed(e, "randread-4k", "home", "thin"), "", noise(e, "randread-4k"))
+		row("random 4 KiB writes at home / dm-thin, " e,
+		    speed(e, "randwrite-4k", "home", "thin"), "", "")
 		if ((e, "randread-4k", "vdo", 0) in time)
 			row("random 4 KiB reads, words / dm-vdo, " e,
 			    speed(e, "randread-4k", "pool-words", "vdo"), "",
@@ -125,15 +129,18 @@ function find_rows(   i, d, wanted) {
 
 # --- counts
 
-function cold_rows() {
-	if (!("filtered" in came_home))
-		return
-	row("copies avoided by --cold, writes to hot spots",
-	    1 - came_home["filtered"] / came_home["all"], 0.8)
-	printf "    given back %d of %d MiB with it, %d without; " \
-		"of these %d and %d blocks came home in %d writes\n",
-		given["filtered"] / 256, 128, given["all"] / 256, came_home["filtered"],
-		came_home["all"], written["all"]
+# Nothing is wanted of what few writes can tell.
+function cold_rows(   i, of) {
+	for (i = 1; i <= nr_colds; i++) {
+		split(colds[i], of)
+		row("copies avoided, " of[1] " versions of " of[2] " writes to hot spots",
+		    1 - came_home[colds[i], of[1]] / came_home[colds[i], 0],
+		    of[1] * of[2] < 1024 ? "" : 0.8)
+		printf "    given back %d of %d MiB with --cold, %d without; " \
+			"of these %d and %d blocks came home in %d writes\n",
+			given[colds[i], of[1]] / 256, 128, given[colds[i], 0] / 256,
+			came_home[colds[i], of[1]], came_home[colds[i], 0], of[1] * of[2]
+	}
 }
 
 function memory_row(   wanted) {
@@ -162,7 +169,12 @@ $1 == "find" {
 	find[$2, $3, $4] = $5
 	find_rounds = max(find_rounds, $3 + 1)
 }
-$1 == "cold" { written[$2] = $3; given[$2] = $4; came_home[$2] = $5 }
+$1 == "cold" {
+	if ($4)
+		colds[++nr_colds] = $2 " " $3
+	given[$2 " " $3, $4] = $5
+	came_home[$2 " " $3, $4] = $6
+}
 $1 == "memory" { memory_segments = $2; memory_kib = $3 }
 $1 != "time" { rounds = max(rounds, 1) }
 
