@@ -242,6 +242,18 @@ job_ceph() {
 	build tests/nbd programs
 	[ "$tier" != soak ] || export EVERY=1
 	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/ceph/*.bats
+	[ "$tier" != soak ] || ceph_sanitized
+}
+
+# Some of it with sanitizers: without exports, as nbdkit loads no plugin that is sanitized.
+ceph_sanitized() {
+	local dir=$PWD/build/ceph-address
+	local some='another host reads what|of two commands|object of the journal|fingerprints'
+	build userspace O="$dir/bin" CPPFLAGS=-DRD_TEST \
+		CFLAGS="-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+	EVERY=75 BUILD=$dir TMPDIR=$memory "$scripts/bats.sh" \
+		-f "$some|least caps|each step: one|a restore writes|a clone:" \
+		tests/ceph/{shard,shard-faults,rbd,rbd-faults}.bats
 }
 
 job_files() {

@@ -296,6 +296,41 @@ until_seen() {
 	sound b
 }
 
+# writes: how many operations of clients that write the OSDs have done.
+writes() {
+	local nr
+	for nr in 0 1 2; do
+		ceph --admin-daemon "$CLUSTER/run/osd.$nr.asok" perf dump osd
+	done | awk -F '[ ,]+' '/"op_r?w":/ { all += $3 } END { print all }'
+}
+
+# The OSDs do one at a time of those that compare: each has to be on all copies before the next.
+@test "fingerprints that wait for a write to their object go in one operation" {
+	local nr before
+	dd if=/dev/urandom of=disk bs=2M count=20 status=none
+	mkfifo disks
+	REVDEDUP_POOL=$PWD/a "$build/bin/revdedupctl" snapshot vm --from - --size 40M <disks 3>&- &
+	exec 4>disks
+	# It reads, when all but what a pipe holds is gone, and has written what comes before.
+	head -c 4M disk >&4
+	before=$(writes)
+	for nr in 0 1 2; do
+		cluster pause "osd.$nr"
+	done
+	tail -c +$(((4 << 20) + 1)) disk >&4
+	exec 4>&-
+	sleep 1
+	for nr in 0 1 2; do
+		cluster resume "osd.$nr"
+	done
+	wait "$!"
+	# 20 of frames and some of the journal; alone they would be 20 more.
+	[ $(($(writes) - before)) -lt 40 ]
+	on a restore vm@1 --to out
+	cmp out disk
+	on a scrub
+}
+
 @test "of two hosts that begin at once one is refused, and the other goes on" {
 	take a
 	stop_at b fence-taken snapshot other --from disk

@@ -223,6 +223,21 @@ user_maps() {
 	nothing_held
 }
 
+@test "krbd: the key is where a setting of Ceph says" {
+	local key setting
+	versions
+	key=$(sed -n 's/.*key = //p' /revdedup/ceph/keyring)
+	echo "$key" >/tmp/rdt-pool/key
+	export CEPH_CONF=/tmp/rdt-pool/ceph.conf
+	for setting in "keyfile = /tmp/rdt-pool/key" "key = $key"; do
+		sed "s:^keyring.*:keyring = /none\n$setting:" /revdedup/ceph/ceph.conf >"$CEPH_CONF"
+		revdedupctl -q map $vg/vm1@1 rdt-one
+		has /dev/mapper/rdt-one /tmp/rdt-pool/1
+		revdedupctl -q unmap rdt-one
+	done
+	nothing_held
+}
+
 # Two that have none would take the other's devices for their own.
 @test "krbd: a host that others could not tell from themselves has no device" {
 	rm /etc/machine-id

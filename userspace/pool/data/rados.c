@@ -6,6 +6,10 @@
  * which also decides how a write goes on that was refused: the object is not there, or is; another
  * command of this host has raised the epoch; or another host has taken the shard over, and that is
  * the end.
+ *
+ * Of the writes to an object that compare an attribute, an OSD does one at a time, until all copies
+ * have it. So parts for an object to which one is under way wait for that, and then go in one
+ * operation: the fingerprints of 256 frames, which are one object, would hold up the frames.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -58,6 +62,11 @@ struct part {
 	bool creates, is_whole;
 	u64 epoch;			/* of the write that is under way */
 	char owner[RD_RADOS_OWNER];
+	/* Under rados->lock; of the first part of an operation, but for @with: */
+	bool is_shared;			/* it is in rados->shared */
+	struct part *with;		/* goes in the same operation */
+	struct part *waiting;		/* goes in the next one, with others */
+	struct part *next;		/* of another object */
 	unsigned int nr;
 	struct slice slices[];
 };
@@ -87,12 +96,42 @@ static void put_request(struct request *request, int r)
 	}
 }
 
+static void start_write(struct part *part);
+
+/* The operation of @part has ended: return the parts that waited for that, if any. */
+static struct part *next_shared(struct part *part)
+{
+	struct rd_rados *rados = part->request->rados;
+	struct part *waiting, **link;
+
+	pthread_mutex_lock(&rados->lock);
+	for (link = &rados->shared; *link != part; link = &(*link)->next)
+		;
+	waiting = part->waiting;
+	if (waiting) {
+		waiting->is_shared = true;
+		waiting->next = part->next;
+	}
+	*link = waiting ? waiting : part->next;
+	pthread_mutex_unlock(&rados->lock);
+	return waiting;
+}
+
 static void end_part(struct part *part, int r)
 {
-	struct request *request = part->request;
+	struct part *waiting = part->is_shared ? next_shared(part) : NULL;
+	struct request *request;
+	struct part *with;
 
-	free(part);
-	put_request(request, r);
+	/* First, as with the last request that ends the store may be gone. */
+	if (waiting)
+		start_write(waiting);
+	for (; part; part = with) {
+		with = part->with;
+		request = part->request;
+		free(part);
+		put_request(request, r);
+	}
 }
 
 /* --- refused */
@@ -111,8 +150,6 @@ static void tell_fenced(struct rd_rados *rados, const struct rd_shard *owner)
 	       rados->ceph.name, owner->host);
 	rd_hint("what it had not finished is undone there; no version that was reported is lost");
 }
-
-static void start_write(struct part *part);
 
 /* The owner as it is now is in part->owner: may this command go on? */
 static void owner_read(rados_completion_t completion, void *arg)
@@ -213,6 +250,7 @@ static void start_write(struct part *part)
 		LIBRADOS_OPERATION_NOFLAG;
 	rados_completion_t completion;
 	char epoch[RD_RADOS_EPOCH], object[RD_RADOS_OBJECT];
+	const struct part *with;
 	rados_write_op_t op;
 	int r;
 
@@ -232,7 +270,8 @@ static void start_write(struct part *part)
 	} else {
 		if (part->is_whole && !part->creates)
 			lib->write_op_truncate(op, 0);
-		add_data(lib, op, part);
+		for (with = part; with; with = with->with)
+			add_data(lib, op, with);
 		lib->write_op_setxattr(op, RD_RADOS_ATTR_E, epoch, RD_RADOS_EPOCH - 1);
 	}
 	r = lib->aio_create_completion2(part, wrote, &completion);
@@ -241,6 +280,29 @@ static void start_write(struct part *part)
 	lib->release_write_op(op);
 	if (r)
 		end_part(part, r);
+}
+
+/* Start to write a part of an object, now, or in the operation behind that which is under way. */
+static void share_write(struct part *part)
+{
+	struct rd_rados *rados = part->request->rados;
+	struct part *first;
+
+	pthread_mutex_lock(&rados->lock);
+	for (first = rados->shared; first; first = first->next)
+		if (first->object == part->object && first->request->how == part->request->how)
+			break;
+	if (first) {
+		part->with = first->waiting;
+		first->waiting = part;
+	} else {
+		part->is_shared = true;
+		part->next = rados->shared;
+		rados->shared = part;
+	}
+	pthread_mutex_unlock(&rados->lock);
+	if (!first)
+		start_write(part);
 }
 
 /* --- reads */
@@ -323,7 +385,10 @@ static void start(struct part *part)
 	pthread_mutex_lock(&rados->lock);
 	rados->has_objects = false;
 	pthread_mutex_unlock(&rados->lock);
-	start_write(part);
+	if (part->kind == WRITE && !part->is_whole)
+		share_write(part);
+	else
+		start_write(part);
 }
 
 /* Add @len bytes; of a whole object only what is not zeros. */
@@ -401,8 +466,9 @@ static void start_all(struct request *request, enum kind kind, const struct iove
 		if (!part)
 			break;
 		part->is_whole = is_whole;
-		/* A frame that is written as a whole is a new one. */
-		part->creates = is_whole;
+		/* What is written from its beginning on is most often a new one. */
+		part->creates = kind == WRITE && offset % OBJECT == 0 &&
+			!(request->how & RD_WRITE_THERE);
 		fill_part(part, &at, offset % OBJECT, now);
 		pthread_mutex_lock(&request->rados->lock);
 		request->busy++;

@@ -186,13 +186,29 @@ static char *key_in(const char *path, const char *user)
 	return ret;
 }
 
+/* Read the key that is all that a file has. */
+static char *key_alone(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *ret = NULL, key[256];
+
+	if (file && fscanf(file, "%255s", key) == 1)
+		ret = strdup(key);
+	if (file)
+		fclose(file);
+	return ret;
+}
+
 static void setting(const struct rd_rados *rados, const char *name, char ret[PATH_MAX])
 {
 	if (rados->ceph.lib->conf_get(rados->ceph.cluster, name, ret, PATH_MAX))
 		ret[0] = '\0';
 }
 
-/* Where librados has found it, which does not tell. A cluster without cephx needs none. */
+/*
+ * Where librados has found it, which does not tell: there is no call for a key. It looks in this
+ * order. A cluster without cephx needs none.
+ */
 static void find_key(const struct rd_rados *rados, struct rd_shard_image *ret)
 {
 	char value[PATH_MAX], *next, *path;
@@ -200,6 +216,9 @@ static void find_key(const struct rd_rados *rados, struct rd_shard_image *ret)
 	setting(rados, "key", value);
 	if (value[0])
 		ret->key = strdup(value);
+	setting(rados, "keyfile", value);
+	if (value[0] && !ret->key)
+		ret->key = key_alone(value);
 	setting(rados, "keyring", value);
 	for (path = strtok_r(value, ",; ", &next); path && !ret->key;
 	     path = strtok_r(NULL, ",; ", &next))

@@ -19,6 +19,8 @@
 #define RD_RADOS_ATTR_OWNER	"owner"
 #define RD_RADOS_ATTR_E		"e"
 
+struct part;			/* rados.c */
+
 struct rd_rados {
 	struct rd_store store;
 	struct rd_ceph ceph;
@@ -36,6 +38,7 @@ struct rd_rados {
 	bool told_fenced, told_silent;
 	struct rd_buffer objects;	/* u64: those that are there, in order */
 	bool has_objects;
+	struct part *shared;		/* writes that others wait for */
 };
 
 static inline struct rd_rados *rd_rados_of(const struct rd_store *store)
