@@ -290,6 +290,8 @@ static bool is_for(const struct ctl *ctl, const struct key *key)
 							   !strcmp(key->section, "general"));
 	if (!strcmp(key->section, "send"))
 		return sends && (key->option != CTL_OPT_TO || ctl_sends_by_config(ctl));
+	if (!strcmp(key->section, "scrub"))
+		return ctl->command->run == cmd_scrub;
 	return strcmp(key->section, "dedup") || ctl->command->run == cmd_dedup ||
 		ctl->command->run == cmd_prune;
 }
