@@ -85,14 +85,14 @@ peers() {
 }
 
 # dedup VOLUME...: as far as there is anything to do.
-dedup() { revdedupctl -q dedup "$@" --mode pool --cold 0 --force --yes; }
+dedup() { revdedupctl -q offload "$@" --cold 0 --force --yes; }
 
 # warm_up VOLUME...: from here on they have a table, as each volume has that was deduplicated.
 warm_up() {
 	local name
 	dedup "$@"
 	for name; do
-		revdedupctl -q dedup --undo "$name"
+		revdedupctl -q recall "$name"
 	done
 }
 
@@ -113,7 +113,7 @@ has_read() { [ "$(pool_sectors)" -gt "$1" ]; }
 # As nice as the unit that is shipped.
 dedup_on() {
 	while [ -e "$tmp/go" ]; do
-		nice -n 10 revdedupctl -q dedup "$@" --mode pool --cold 0 --force --yes \
+		nice -n 10 revdedupctl -q offload "$@" --cold 0 --force --yes \
 			--rate "$rate" &
 		echo $! >"$tmp/go"
 		wait $! || :
@@ -144,7 +144,7 @@ dedup_stop() {
 	children_us >"$tmp/cpu"
 	echo "beside $said $(($(<"$tmp/cpu") - cpu))"
 	for name in "${@:3}"; do
-		revdedupctl -q dedup --undo "$name"
+		revdedupctl -q recall "$name"
 	done
 }
 
@@ -322,7 +322,7 @@ find_one() {
 		to=$(now_us)
 		echo "find $1 $2 $what $((to - from)) $find_mib"
 	done
-	revdedupctl -q dedup --undo slow/find
+	revdedupctl -q recall slow/find
 }
 
 # disks MS: reads take so long.
@@ -376,7 +376,7 @@ cold_one() {
 		revdedupctl -q snapshot "$vg/cold_$1"
 	done
 	[ "$1" = filtered ] || epochs=0
-	revdedupctl -q dedup "$vg/cold_$1" --mode pool --cold $epochs --force --yes
+	revdedupctl -q offload "$vg/cold_$1" --cold $epochs --force --yes
 	before=$(nr_pool "cold_$1")
 	"${stream[@]}" --skip $((4 * writes)) --count $((8 * writes)) \
 		"$(device_of "cold_$1")" >/dev/null
