@@ -286,6 +286,12 @@ static void offer_values(const struct line *line)
 		offer(line, "reverse", "what the version before has at the same place");
 		offer(line, "inline", "what the pool has anywhere");
 		return;
+	case CTL_OPT_SORT:
+		offer(line, "time", NULL);
+		offer(line, "size", NULL);
+		offer(line, "changed", "what the version before had not");
+		offer(line, "unique", "what deleting it frees");
+		return;
 	case CTL_OPT_RULE:
 		offer(line, "serial:", "a line of the serial console has this text");
 		offer(line, "agent", "the guest's agent answers");

@@ -107,6 +107,7 @@ static const struct option_info {
 	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0", NULL },
 	[CTL_OPT_COLD] = { "cold", 0, "N", NULL },
 	[CTL_OPT_NEWEST] = { "newest", 0, "N", "no more than N versions of each volume" },
+	[CTL_OPT_SORT] = { "sort", 0, "time|size|changed|unique", "the greatest last" },
 	[CTL_OPT_SINCE] = { "since", 0, "VERSION",
 			    "only what is newer; a stream builds on that version" },
 	[CTL_OPT_AS] = { "as", 0, "NAME", "the name of the volume in the pool that receives" },

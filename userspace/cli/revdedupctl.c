@@ -38,7 +38,7 @@ const struct ctl_command ctl_commands[] = {
 	  O(HOOK_TIMEOUT) | O(ALL) | O(SIZE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
 	  O(VERIFY_HITS) | O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
 	{ "list", "ls", { "versions", "snapshots" }, "[VOL|@TAG]", "list versions",
-	  COMMON, 0, 1, false, cmd_list },
+	  COMMON | O(NEWEST) | O(SORT), 0, 1, false, cmd_list },
 	{ "show", NULL, { "info" }, "VOL[@VERSION]|@TAG", "describe a version",
 	  COMMON, 1, 1, false, cmd_show },
 	{ "status", NULL, { NULL }, "[VOL]", "show pool and volumes; exits 1 if one needs attention",
