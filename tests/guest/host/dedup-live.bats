@@ -74,7 +74,7 @@ zero_volume() {
 	revdedupctl trim "$vg/vm1" -n
 	mapped_is 49152 50176
 	revdedupctl trim "$vg/vm1" --json | tee /tmp/said
-	[ "$(json type </tmp/said)" = trim ]
+	grep -q '"type": "trim"' /tmp/said
 	[ "$(json bytes_found </tmp/said)" -ge $((36 << 20)) ]
 	[ "$(json bytes_mapped </tmp/said)" -le $((14 << 20)) ]
 	mapped_is 13000 14336
@@ -214,7 +214,7 @@ pool_volume() {
 	same
 	# Again: nothing is left to do, and nothing is asked.
 	revdedupctl offload "$vg/vm1" --cold 0 --json | tee /tmp/said
-	[ "$(json type </tmp/said)" = offload ]
+	grep -q '"type": "offload"' /tmp/said
 	[ "$(json bytes_found </tmp/said)" = 0 ]
 	# What is written comes home.
 	random 100 33
