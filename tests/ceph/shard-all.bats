@@ -148,21 +148,21 @@ owner() {
 	run -0 on b dedup --older 0 --json
 	[ "$(of bytes_given_up)" = $((600 * 4096)) ]
 	sound a
-	run -0 on a compact --recompress zstd:3 --json
+	run -0 on a recompress zstd:3 --json
 	[ "$(of bytes_after)" -lt "$(of bytes_before)" ]
 	sound b
 	blocks disk 7 3
 	take b one
 	texts 900 3
 	take b two --compression none
-	on b compact --recompress none
+	on b recompress none
 	sound a
 	for host in a b; do
 		on "$host" repair --rebuild-catalog
 	done
 	sound a b
 	on a dedup --older 0
-	on a compact --recompress zstd
+	on a recompress zstd
 	on b scrub
 	on b prune one --keep-last 1 --yes
 	on a prune two --keep-last 1 --yes
@@ -181,7 +181,7 @@ owner() {
 	take a vm
 	blocks disk 5 3
 	take a vm
-	on a dedup --copies 100% --to "$PWD/copies" --force
+	on a copies 100% --to "$PWD/copies" --force
 	read -r object block < <(with CONTENT vm@1 700)
 	damage "$object" "$block" 2
 	run -4 on b scrub
@@ -201,7 +201,7 @@ owner() {
 	run -0 on a repair
 	[[ $output == *"512 blocks damaged, 512 healed"* ]]
 	sound a b
-	on a dedup --copies 0
+	on a copies 0
 	[ ! -e copies ]
 	damage "$object"
 	run -4 on a repair
@@ -365,7 +365,7 @@ serve_all() {
 	mkdir -p run-b
 	serve_all
 	"$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/all" vm@1
-	on a compact --recompress none
+	on a recompress none
 	blocks disk 0 2048
 	take a vm
 	run -1 "$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/all" vm@1
@@ -411,7 +411,7 @@ serve_all() {
 	on a export vm@1 --background
 	"$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/run-a/vm@1.sock" vm@1
 	on a delete vm@1 --yes
-	on a compact --recompress none
+	on a recompress none
 	"$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/run-a/vm@1.sock" vm@1
 	on a unexport vm@1
 	gone vm@1

@@ -33,3 +33,14 @@ setup() {
 @test "numbers: those of README are those of figures.rst" {
 	"$top/tools/numbers" --check
 }
+
+@test "pages: each option of revdedupctl is in one, or is only a setting" {
+	local name
+	while read -r name; do
+		grep -q -- "\\\\-$name\b" "$top"/Documentation/revdedup{ctl,-expert}.8 ||
+			[ "$name" = copies ] || {
+			echo "--$name is in no page"
+			return 1
+		}
+	done < <(sed -n 's/^\t\[CTL_OPT_.*\] = { "\([a-z-]*\)".*/\1/p' "$top/userspace/cli/options.c")
+}

@@ -62,7 +62,7 @@ goes_on() {
 	must snapshot vm1 --from next.img --tag next
 	"$build/bin/revdedupctl" dump vm1@next | cmp - next.img
 	must tune --pieces 8 --dedup inline
-	must compact --recompress "$2"
+	must recompress "$2"
 	must delete @next
 	is_sound "$1"
 }

@@ -402,8 +402,8 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 	[ "$status" -eq 0 ]
 	cd root || return
 	[ -x usr/local/sbin/revdedupctl ]
-	for page in man8/revdedupctl.8 man8/revdedup-meta.8 man5/revdedup.conf.5; do
-		[ -s usr/local/share/man/$page ]
+	for page in man8/{revdedupctl,revdedup-meta,revdedup-expert}.8 man5/revdedup.conf.5; do
+		[ -s "usr/local/share/man/$page" ]
 	done
 	grep -q '^ExecStart=/usr/local/sbin/revdedupctl attach --all' \
 		usr/local/lib/systemd/system/revdedup-attach.service

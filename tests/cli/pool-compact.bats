@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# compact --recompress: all that a pool has is stored in the other way, and stays what it is.
+# recompress: all that a pool has is stored in the other way, and stays what it is.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by lib.bash
@@ -50,13 +50,13 @@ all_is_right() {
 
 nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 
-@test "compact wants to know what to store content with" {
+@test "recompress wants to know what to store content with" {
 	must init pool --size 512M
-	ctl -p pool compact
+	ctl -p pool recompress
 	[ "$status" -eq 2 ]
-	[[ $output == *"--recompress zstd"* ]]
+	[[ $output == *"'recompress' needs none|zstd"* ]]
 	for wrong in "" gzip zstd: zstd:0 zstd:10 zstd:-6 zstd:1x; do
-		ctl -p pool compact --recompress "$wrong"
+		ctl -p pool recompress "$wrong"
 		[ "$status" -eq 2 ]
 		[[ $output == *"none, zstd, or zstd:LEVEL"* ]]
 	done
@@ -67,7 +67,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	make_texts --compression none
 	raw=$(data_kib)
 	[ "$(nr_packs)" -eq 0 ]
-	must compact --recompress zstd --json
+	must recompress zstd --json
 	[ "$(field 0 '["bytes_after"]')" -lt "$(field 0 '["bytes_before"]')" ]
 	packed=$(data_kib)
 	[ $((packed * 10)) -lt $((raw * 8)) ]
@@ -79,7 +79,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	must snapshot vm1 --from 4.img --json
 	[ "$(field 0 '["bytes_stored"]')" -lt $((1 << 20)) ]
 	must delete vm1@4
-	must compact --recompress none
+	must recompress none
 	[ "$(nr_packs)" -eq 0 ]
 	all_is_right
 	now=$(data_kib)
@@ -92,14 +92,14 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 @test "converting again changes nothing" {
 	make_texts --compression zstd
 	before=$(data_kib)
-	must compact --recompress zstd:3
+	must recompress zstd:3
 	[ "$(data_kib)" -le $((before + 64)) ]
 	all_is_right
 }
 
 @test "versions that were packed stay in one piece" {
 	make_texts --compression none
-	must compact --recompress zstd
+	must recompress zstd
 	[ "$(sqlite3 -readonly pool/catalog.db \
 		"SELECT count(*) FROM uses WHERE latest_refs > 0 AND pieces > 1")" -eq 0 ]
 	# So an unchanged disk needs nothing.
@@ -114,12 +114,12 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	truncate -s 120M 1.img
 	text 1.img 0 28000 1
 	must snapshot vm1 --from 1.img
-	ctl compact --recompress none
+	ctl recompress none
 	[ "$status" -eq 12 ]
 	[[ $output == *"the pool is full"* ]]
 	"$build/bin/revdedupctl" dump vm1@1 | cmp - 1.img
 	must check
-	must compact --recompress zstd
+	must recompress zstd
 	"$build/bin/revdedupctl" dump vm1@1 | cmp - 1.img
 	must check
 	must delete vm1@1

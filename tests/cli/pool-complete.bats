@@ -61,8 +61,11 @@ make_names() {
 	make_names
 	offers list "" -- vg/vm-2 vm1
 	offers list vg -- vg/vm-2
-	offers stats --lookups vm -- vm1
-	offers stats --lo -- --lock-wait --lookups
+	offers stats --lo -- --lock-wait
+	# What is only in revdedup-expert(8), or only a setting, is not offered.
+	offers stats --is --
+	offers dedup --ol --
+	offers copies --cop --
 	offers show v -- vg/vm-2 vm1 vg/vm-2@ vm1@
 	offers restore v -- vg/vm-2@ vm1@
 	offers restore vm1@ -- vm1@latest vm1@3 vm1@2 vm1@gold vm1@1

@@ -110,6 +110,22 @@ refused() {
 	[[ $output == *"--cow-size and --hook-timeout are for a volume that is attached"* ]]
 }
 
+# --rate of a scrub, which is meant for every night, made a restore as slow.
+@test "config: what a section sets is for its command only" {
+	local before
+	make_pool 64M
+	head -c 12M /dev/urandom >1.img
+	must snapshot vm1 --from 1.img
+	config "[scrub]" "rate = 1M" "[dedup]" "rate = 1M"
+	before=$(date +%s%N)
+	must restore vm1@1 --to back
+	must snapshot vm2 --from 1.img
+	[ $((($(date +%s%N) - before) / 1000000)) -lt 5000 ]
+	must dedup
+	must scrub
+	[ $((($(date +%s%N) - before) / 1000000)) -ge 6000 ]
+}
+
 @test "config: prune keeps what the file says, and says so" {
 	make_versions
 	ctl prune

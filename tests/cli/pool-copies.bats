@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl dedup --copies: what most depends on, a second time elsewhere. copies.py reads the
+# revdedupctl copies: what most depends on, a second time elsewhere. copies.py reads the
 # copies by their format, and needs.py says on which frames how much depends.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by lib.bash
@@ -17,7 +17,7 @@ noise() {
 
 # copies SHARE OPTION...: have so much a second time, though it is on the same disk.
 copies() {
-	must dedup --copies "$1" --force "${@:2}"
+	must copies "$1" --force "${@:2}"
 }
 
 # Three volumes: 1.img is of a and of b, 2.img of c, 3.img of d.
@@ -58,23 +58,23 @@ restores() {
 	must dedup
 	[ ! -e pool/copies ]
 	must scrub
-	ctl dedup --copies 5%
+	ctl copies 5%
 	[ "$status" -eq 2 ]
 	[[ $output == *"the pool has no copies yet: name a file or device on another disk with --to"* ]]
 }
 
 @test "copies: refused on the disk of the data area" {
 	make_fleet
-	ctl dedup --copies 5% --to copies
+	ctl copies 5% --to copies
 	[ "$status" -eq 1 ]
 	[[ $output == *"'copies' is on a disk on which the data of the pool is"* ]]
 	[ ! -e copies ] && [ ! -L pool/copies ]
-	ctl dedup --copies 5% --to pool/copies --force
+	ctl copies 5% --to pool/copies --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"'pool/copies' is part of the pool"* ]]
 	# Something else is there.
 	echo mine >other
-	ctl dedup --copies 5% --to other --force
+	ctl copies 5% --to other --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"'other' is not empty"* ]]
 	[ "$(cat other)" = mine ]
@@ -85,7 +85,7 @@ restores() {
 		[ "$(stat -c %d $dir)" = "$(stat -c %d .)" ] || break
 	done
 	there=$(mktemp -u "$dir/copies-XXXXXX")
-	must dedup --copies 5% --to "$there"
+	must copies 5% --to "$there"
 	rm "$there"
 }
 
@@ -293,7 +293,7 @@ restores() {
 	# The old version has 400 blocks there, of which one is damaged.
 	[ "$(ask "SELECT n FROM slot_owner WHERE frame = $old")" = 400 ]
 	damage 1.img 40
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 3 ]
 	[[ $output == *"1 block was not copied, because of damage"* ]]
 	are_right
@@ -304,7 +304,7 @@ restores() {
 	restores 1 vm@1
 	# The first half of its fingerprints is lost.
 	dd if=/dev/zero of=pool/data bs=4096 seek=$((512 + 2 * old)) count=1 conv=notrunc status=none
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 3 ]
 	[ "$(copied)" = "$old 400"$'\n'"$((old + 1)) 512" ]
 	must repair
@@ -312,7 +312,7 @@ restores() {
 	# What has no copy yet is copied but for the damage.
 	copies 0
 	damage 1.img 41
-	ctl dedup --copies 100% --force --to copies
+	ctl copies 100% --force --to copies
 	[ "$status" -eq 3 ]
 	are_right
 	[ "$(copied)" = "$old 399"$'\n'"$((old + 1)) 512" ]
@@ -329,7 +329,7 @@ restores() {
 	for vol in b c d; do
 		must snapshot "$vol" --from 2.img
 	done
-	ctl dedup --copies 2M --force
+	ctl copies 2M --force
 	[ "$status" -eq 3 ]
 	[[ $output == *"the copies of 1 frame were kept, because they have what is damaged"* ]]
 	[ "$(copied | wc -l)" = 2 ]
@@ -358,7 +358,7 @@ make_moved() {
 	make_moved
 	must delete a@1
 	damage 2.img 5
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 3 ]
 	[[ $output == *"the copies of 1 frame were kept, because they have what is damaged"* ]]
 	restores 2 a@2
@@ -373,7 +373,7 @@ make_moved() {
 @test "copies: one that another one replaces has what the pool has lost elsewhere" {
 	make_moved
 	damage 2.img 5
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 3 ]
 	restores 2 a@2
 	must repair
@@ -434,7 +434,7 @@ make_moved() {
 	ctl repair
 	[ "$status" -eq 4 ]
 	[[ $output == *"1 blocks damaged, 0 healed"* ]]
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"cannot find the copies '$PWD/pool/copies'"* ]]
 	# Cut off: what is left is used.
@@ -456,13 +456,13 @@ make_moved() {
 	# Of another pool.
 	cp -r --sparse=always broken/. pool
 	must init pool2 --size 128M
-	must -p pool2 dedup --copies 1% --force --to copies2
+	must -p pool2 copies 1% --force --to copies2
 	rm copies
 	mv copies2 copies
 	ctl repair
 	[ "$status" -eq 4 ]
 	[[ $output == *"'$PWD/pool/copies' has the copies of another pool"* ]]
-	ctl dedup --copies 1% --force
+	ctl copies 1% --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"the copies were not brought up to date"* ]]
 	# The right ones again.
@@ -527,7 +527,7 @@ with open("pool/data", "r+b") as data:
 	restores 1 vm1@1
 	restores 2 vm2@1
 	# Packs that moved are other frames, or the same.
-	must compact --recompress none
+	must recompress none
 	copies 4G
 	are_right
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1536 ]
@@ -536,48 +536,37 @@ with open("pool/data", "r+b") as data:
 @test "copies: as the settings have it" {
 	mkdir -p etc
 	make_fleet
+	ctl copies
+	[ "$status" -eq 2 ]
+	[[ $output == *"say how much to have a second time: a share such as 1%"* ]]
 	printf '[dedup]\ncopies = 100%%\n' >etc/revdedup.conf
-	# A pass is made all the same.
-	ctl dedup
-	[ "$status" -eq 3 ]
+	ctl copies
+	[ "$status" -eq 2 ]
 	[[ $output == *"the pool has no copies yet: name a file"* ]]
-	[[ $output == *"warning: the copies that '$PWD/etc/revdedup.conf' asks for are left as they are"* ]]
-	[[ $output == *"old versions gave up"* ]]
-	must dedup --force --to copies
+	must copies --force --to copies
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 2112 ]
-	must dedup -n
+	# A pass has nothing to do with them.
 	must delete a@1 b@1
-	# Behind prune as well, but that cannot be forced.
-	must prune --keep-last 9
-	ctl prune --keep-last 9 --dedup
-	[ "$status" -eq 3 ]
-	[[ $output == *"'$PWD/copies' is on a disk on which the data of the pool is"* ]]
-	[ "$(grep -c "are left as they are" <<<"$output")" = 1 ]
-	[[ $output == *"old versions gave up"* ]]
-	# Typed, it is an error before anything is deleted.
-	must snapshot c --from 1.img
-	ctl prune --keep-last 1 --dedup --copies 1%
+	must dedup
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 2112 ]
+	# The settings force nothing.
+	ctl copies
 	[ "$status" -eq 1 ]
-	must list c
-	[[ $output == *"c@1 "*"c@2 "* ]]
-	must delete c@2
+	[[ $output == *"'$PWD/copies' is on a disk on which the data of the pool is"* ]]
 	# The disk is gone, or has something else.
 	mv copies away
-	ctl dedup --force
-	[ "$status" -eq 3 ]
-	[[ $output == *"old versions gave up"* ]]
-	truncate -s 1M copies
-	ctl dedup --force
-	[ "$status" -eq 3 ]
-	[[ $output == *"has no copies, or its superblock is damaged"* ]]
-	[[ $output == *"old versions gave up"* ]]
-	ctl dedup --force --copies 1%
+	ctl copies --force
 	[ "$status" -eq 1 ]
-	[[ $output != *"old versions gave up"* ]]
+	[[ $output == *"or remove them by 'revdedupctl copies 0'"* ]]
+	truncate -s 1M copies
+	ctl copies --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"has no copies, or its superblock is damaged"* ]]
 	mv away copies
-	must dedup --force
+	must copies --force
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1212 ]
-	must dedup --force --copies 0
+	# An operand counts before them.
+	must copies 0
 	[ ! -e copies ]
 	printf '[dedup]\ncopies = 200%%\n' >etc/revdedup.conf
 	ctl stats
@@ -610,7 +599,7 @@ with open("pool/data", "r+b") as data:
 	copies 0
 	# A file system is in the way.
 	mkfs.ext4 -q -F "$loop"
-	ctl dedup --copies 1% --force --to "$loop"
+	ctl copies 1% --force --to "$loop"
 	[ "$status" -eq 1 ]
 	[ ! -L pool/copies ]
 }
@@ -634,9 +623,9 @@ time.sleep(3600)' "$loop" 3>&- &
 	must repair
 	[[ $output == *"cannot open the copies '$PWD/pool/copies': Device or resource busy"* ]]
 	must delete a@1 b@1
-	ctl dedup --copies 100% --force
+	ctl copies 100% --force
 	[ "$status" -eq 11 ]
-	must dedup --copies 0
+	must copies 0
 	[ ! -L pool/copies ]
 	drop
 	cmp disk before
@@ -645,7 +634,7 @@ time.sleep(3600)' "$loop" 3>&- &
 @test "copies: a link that leads nowhere is no new file" {
 	make_fleet
 	ln -s "$PWD/pool/data2" link
-	ctl dedup --copies 1% --force --to link
+	ctl copies 1% --force --to link
 	[ "$status" -eq 1 ]
 	[[ $output == *"cannot open 'link': No such file or directory"* ]]
 	[ ! -e pool/data2 ] && [ ! -L pool/copies ]
@@ -662,11 +651,11 @@ time.sleep(3600)' "$loop" 3>&- &
 	must init mnt/pool --size 100M
 	truncate -s 20M mnt/other
 	second=$(losetup --find --show mnt/other)
-	ctl -p mnt/pool dedup --copies 1% --to "$second"
+	ctl -p mnt/pool copies 1% --to "$second"
 	detach "$second"
 	[ "$status" -eq 1 ]
 	[[ $output == *"'$second' is on a disk on which the data of the pool is"* ]]
-	ctl -p mnt/pool dedup --copies 1% --to mnt/more
+	ctl -p mnt/pool copies 1% --to mnt/more
 	[ "$status" -eq 1 ]
 	[ ! -e mnt/more ]
 }
@@ -675,17 +664,15 @@ time.sleep(3600)' "$loop" 3>&- &
 	local value
 	make_pool 128M
 	for value in x -1 0% 101% % 5%% 5x ""; do
-		ctl dedup --copies "$value" --to copies
+		ctl copies "$value" --to copies
 		[ "$status" -eq 2 ] || { echo "'$value': $status"; return 1; }
 	done
-	ctl dedup --to copies
-	[ "$status" -eq 2 ]
-	ctl dedup -n --copies 1%
+	ctl copies 1% --to copies -n
 	[ "$status" -eq 2 ]
 	[ ! -e copies ]
 	copies 1% --to copies
 	[[ $output == *"copies: 0 B, 0 B of it copied now" ]]
-	ctl dedup --copies 1% --to elsewhere --force
+	ctl copies 1% --to elsewhere --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"the copies of the pool are '$PWD/copies' already"* ]]
 }

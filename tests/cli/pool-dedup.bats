@@ -484,43 +484,26 @@ fresh() {
 }
 
 # bats test_tags=slow
-@test "prune --dedup: a pass behind it" {
+@test "dedup: behind prune" {
 	make_twins
-	must prune --keep-last 9 --dedup --older 0 -n
-	[[ $output == *"would free 0 B"*"a pass would free: "*" 3.5 MiB"* ]]
+	must dedup --older 0 -n
+	[[ $output == *"a pass would free: "*" 3.5 MiB"* ]]
 	[ "$(unique)" = 1810 ]
-	must prune a --keep-last 1 --dedup --older 0
-	[[ $output == "deleted a@1"*"freed "*"old versions gave up 1.2 MiB, in 1 segment" ]]
+	must prune a --keep-last 1
+	[[ $output == "deleted a@1"*"freed "* ]]
+	must dedup --older 0
+	[ "$output" = "old versions gave up 1.2 MiB, in 1 segment" ]
 	[ "$(unique)" = 910 ]
-	must prune --keep-last 9 --dedup --older 0 --json
+	must dedup --older 0 --json
 	[ "$(of type)" = dedup ]
 	[ "$(of all)" = False ]
-	[[ $output == *'"type": "freed"'* ]]
-	# What it could not delete does not keep it from that.
 	take 20 90 300 30 200
 	snap e 30
-	must prune --keep-last 9 --dedup --older 0 --json
+	must prune --keep-last 9
+	must dedup --older 0 --json
 	[ "$(of bytes_given_up)" = $((300 * 4096)) ]
 	is a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3 e@1 30
 	must check
-}
-
-@test "prune --dedup: wrong options" {
-	local option
-	make_pool 128M
-	for option in "--rate 50M" "--time 1h" "--older 2" "--least-run 4" "--temp ."; do
-		# shellcheck disable=SC2086 # an option and its value
-		ctl prune --keep-last 1 $option
-		[ "$status" -eq 2 ]
-		[[ $output == *"${option%% *} is for --dedup"* ]]
-	done
-	ctl prune --keep-last 1 --dedup --time 5
-	[ "$status" -eq 2 ]
-	ctl prune --keep-last 1 --dedup inline
-	[ "$status" -ne 0 ]
-	ctl prune --keep-last 1 --dedup=inline
-	[ "$status" -eq 2 ]
-	[[ $output == *"--dedup takes no value"* ]]
 }
 
 @test "dedup: wrong options, and no room for temporary files" {

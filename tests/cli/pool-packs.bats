@@ -74,7 +74,7 @@ restores() {
 	local value
 	for value in zstd:0 zstd:10 zstd:-6 zstd: zstd:1x zstd:+1 "zstd: 1" zstd:4294967297 lz4 ZSTD ""; do
 		ctl init pool --size 64M --compression "$value"
-		expect 2 <<<"revdedupctl: --compression is none, zstd, or zstd:LEVEL with a level from -5 to 9, not '$value' (try 'revdedupctl help init')"
+		expect 2 <<<"revdedupctl: a compression is none, zstd, or zstd:LEVEL with a level from -5 to 9, not '$value' (try 'revdedupctl help init')"
 		[ ! -e pool ]
 	done
 	while read -r value wanted; do

@@ -362,7 +362,7 @@ listed_image() {
 	done
 	restores {1..4}
 	must scrub
-	must compact --recompress none
+	must recompress none
 	must check
 	restores {1..4}
 	must delete vm1@4

@@ -353,12 +353,13 @@ time.sleep(3600)' "$loop" 3>&- &
 	"$build/bin/revdedupctl" dump vm1@1 | cmp 1.img
 	"$build/bin/revdedupctl" dump vm1@2 >o.img
 	cmp 2.img o.img
-	"$build/bin/revdedupctl" restore vm1@latest --to - | cmp 3.img
+	"$build/bin/revdedupctl" dump vm1@latest | cmp 3.img
 	ctl dump --json vm1@1
 	[ "$status" -eq 2 ]
-	ctl restore vm1@1 --to - --json
+	[[ $output == *"'dump' does not take --json"* ]]
+	ctl restore vm1@1 --to -
 	[ "$status" -eq 2 ]
-	[[ $output == *"leave out --json"* ]]
+	[[ $output == *"'restore --to -' is 'dump' now"* ]]
 	script -qec "'$build/bin/revdedupctl' dump vm1@1" /dev/null >out </dev/null || code=$?
 	[ "$code" -eq 2 ]
 	grep -q "will not write an image to a terminal" out

@@ -711,3 +711,34 @@ on_terminal() {
 	[ "$(field 0 '["tracker"]')" = 00010203-0405-0607-0809-0a0b0c0d0e0f ]
 	[ "$(field 0 '["epoch"]')" = 7 ]
 }
+
+# rows ARGUMENT...: the versions that list has then, in one line.
+rows() {
+	must list "$@"
+	echo "$output" | awk 'NR > 1 { print $1 }' | paste -sd " "
+}
+
+@test "list: no more than so many of each volume, and by a column" {
+	local nr
+	make_pool 128M
+	for nr in 1 2 3; do
+		head -c $((7 - 2 * nr))M /dev/urandom >image
+		must snapshot a --from image
+	done
+	head -c 4M /dev/urandom >image
+	must snapshot b --from image
+	[ "$(rows)" = "a@1 a@2 a@3 b@1" ]
+	[ "$(rows --newest 1)" = "a@3 b@1" ]
+	[ "$(rows --newest 2 a)" = "a@2 a@3" ]
+	[ "$(rows --newest 9)" = "a@1 a@2 a@3 b@1" ]
+	[ "$(rows --sort size)" = "a@3 a@2 b@1 a@1" ]
+	[ "$(rows --sort time --newest 2)" = "a@2 a@3 b@1" ]
+	[ "$(rows --sort changed --newest 1)" = "a@3 b@1" ]
+	must list --sort size --json
+	[ "$(field 0 '["version"]')" = a@3 ]
+	[ "$(field -1 '["version"]')" = a@1 ]
+	ctl list --sort name
+	expect 2 <<<"revdedupctl: --sort is time, size, changed or unique, not 'name' (try 'revdedupctl help list')"
+	ctl list --newest 0
+	[ "$status" -eq 2 ]
+}

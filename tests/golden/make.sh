@@ -121,7 +121,7 @@ snapshot inline vm3@3 4.img
 # They must be on another disk.
 elsewhere=$(mktemp -d /dev/shm/golden.XXXXXX)
 trap 'rm -rf "$work" "$elsewhere"' EXIT
-"$ctl" -q dedup --copies 64M --to "$elsewhere/copies.img"
+"$ctl" -q copies 64M --to "$elsewhere/copies.img"
 "$ctl" -q scrub
 cp --sparse=always "$elsewhere/copies.img" .
 pack inline pool copies.img

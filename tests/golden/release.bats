@@ -80,7 +80,7 @@ refuses() {
 reading=("list" "show vm1@3" "check" "stats" "scrub" "restore vm1@1 --to image --yes"
 	"diff vm1@1 vm1@3" "send vm1 --to there")
 writing=("snapshot vm1 --from image" "delete vm1@3" "prune --keep-last 1" "protect vm1@3"
-	"tag vm1@3 +a" "tune --pieces 8" "dedup" "compact --recompress zstd" "grow --size 1G"
+	"tag vm1@3 +a" "tune --pieces 8" "dedup" "recompress zstd" "grow --size 1G"
 	"receive --as vm8")
 repairing=("repair" "repair --force" "repair --rebuild-catalog" "repair --rebuild-catalog --force")
 
@@ -140,20 +140,20 @@ all_refuse() {
 @test "the first release: copies with the next number" {
 	local command elsewhere
 	unpack inline
-	# Without one on another disk, "dedup --copies" ends before it looks at them.
+	# Without one on another disk, "copies" ends before it looks at them.
 	elsewhere=$(mktemp -d /dev/shm/golden.XXXXXX)
 	echo "$elsewhere" >elsewhere
 	mv copies.img "$elsewhere"
 	ln -sfn "$elsewhere/copies.img" pool/copies
 	"$cli/later.py" copies "$elsewhere/copies.img" 2
 	sha256sum "$elsewhere/copies.img" >before
-	for command in scrub repair "dedup --copies 1%" "restore vm1@1 --to back"; do
+	for command in scrub repair "copies 1%" "restore vm1@1 --to back"; do
 		# shellcheck disable=SC2086 # words
 		run "$bin/revdedupctl" $command
 		echo "$command: $output"
 		[[ $command == restore* || $output == \
 			*"has copies in a format that this program does not know"* ]]
-		[[ $status -eq 0 || $command == dedup* ]]
+		[[ $status -eq 0 || $command == copies* ]]
 		sha256sum --status -c before
 		[ -L pool/copies ]
 	done

@@ -96,8 +96,8 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	must snapshot vm1 --from 1.img
 	must delete vm1@5
 	# It is no device, which could not read packs.
-	must compact --recompress zstd
-	must compact --recompress none
+	must recompress zstd
+	must recompress none
 	end_client client
 	same vm1@2 2.img --random 50
 	must unexport --all
@@ -201,7 +201,7 @@ opened() {
 	[ "$(id -u)" -eq 0 ] || skip "this is not root"
 	make_versions
 	chmod 700 .
-	must dedup --copies 4G --to copies --force
+	must copies 4G --to copies --force
 	damage 1.img 100
 	serve vm1@1
 	server=$(cat run/vm1@1.pid)

@@ -52,7 +52,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 
 @test "what is damaged is read from the copies on another disk" {
 	make_versions
-	must dedup --copies 4G --to copies --force
+	must copies 4G --to copies --force
 	damage_fp 1.img 90
 	damage 1.img 100
 	damage 1.img 101
@@ -78,7 +78,7 @@ with open("copies", "r+b") as copies:
 
 @test "an error is told though the copies have a part" {
 	make_versions
-	must dedup --copies 4G --to copies --force
+	must copies 4G --to copies --force
 	damage 1.img 0
 	damage 1.img 1
 	"$BATS_TEST_DIRNAME/../cli/copies.py" flip copies 1.img 0
@@ -91,7 +91,7 @@ with open("copies", "r+b") as copies:
 @test "copies that do not answer keep no command from freeing" {
 	local state i
 	make_versions
-	must dedup --copies 4G --to copies --force
+	must copies 4G --to copies --force
 	damage 1.img 100
 	# The first two are those of the start.
 	serve_logged env REVDEDUP_FAIL=copies-read:3=stop

@@ -28,7 +28,7 @@ noise() {
 	cp --sparse=always "img/$1" "want/$1@$nr"
 }
 
-copying=(dedup --copies 100% --force)
+copying=(copies 100% --force)
 
 # make_copies: of four volumes, and then what they are of has become something else.
 make_copies() {
@@ -362,7 +362,7 @@ changed() {
 	loop=$(losetup --find --show disk) || skip "no loop devices"
 	must "${copying[@]}" --to "$loop"
 	"$cli/copies.py" flip "$loop" img/a 3
-	stop_at copies-write dedup --copies 0
+	stop_at copies-write copies 0
 	"${ctl[@]}" repair --lock-wait 600 >out/repair 2>&1 3>&- &
 	repair=$!
 	sleep 1

@@ -242,7 +242,7 @@ with open("pool/data", "r+b") as data:
 	snapshot a three 2
 	# What is raw was read, and packs come next: what they had is raw now.
 	stop_in twins-read:2
-	must compact --recompress none
+	must recompress none
 	go_on
 	all_right
 	must "${all_of_it[@]}" --json
@@ -336,7 +336,7 @@ with open("pool/data", "r+b") as data:
 		# The pool is stored in the other way.
 		from_base
 		stop_in "$step"
-		must compact --recompress "$([ "$compression" = none ] && echo zstd || echo none)"
+		must recompress "$([ "$compression" = none ] && echo zstd || echo none)"
 		go_on
 		all_right
 		# What was refused is done by the next one.

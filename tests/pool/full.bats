@@ -469,36 +469,3 @@ while True:
 	is_right vol1@1
 	must scrub
 }
-
-# looked_up: prints the volumes of which it is known.
-looked_up() {
-	must stats --lookups --json
-	sed -n 's/.*"volume": "\([^"]*\)".*/\1/p' out/must | tr '\n' ' '
-}
-
-# Only this file is in a file system without room for all of a line.
-@test "no room for what was looked up" {
-	must init --compression none pool --size 1G --pieces 64 --dedup inline
-	fill_image vol1 2
-	try_snapshot vol1
-	mkdir small
-	mount -t tmpfs -o size=4K,mode=755 none small
-	mounts=("$PWD/small")
-	cp pool/index/lookups small
-	printf "%$((4075 - $(stat -c %s small/lookups)))s\n" >>small/lookups
-	mount --bind small/lookups pool/index/lookups
-	mounts=("$PWD/pool/index/lookups" "$PWD/small")
-	fill_image vol2 2
-	try_snapshot vol2
-	[ "$status" -eq 0 ]
-	[[ $output == *"index/lookups': No space left on device; what this snapshot looked up is not recorded"* ]]
-	[ "$(stat -c %s small/lookups)" -eq 4096 ]
-	# Half a line is none, and does not spoil the next one.
-	[ "$(looked_up)" = "vol1 " ]
-	mount -o remount,size=8K small
-	fill_image vol3 2
-	try_snapshot vol3
-	[[ $output != *lookups* ]]
-	[ "$(looked_up)" = "vol1 vol3 " ]
-	all_right
-}

@@ -361,7 +361,7 @@ COMMANDS = [
     ["snapshot", "vm2", "--from", "vm2.1.img", "--dedup", "inline"],
     ["snapshot", "vm3", "--from", "vm1.1.img"], ["tag", "vm1@1", "+x"],
     ["delete", "vm1@1"], ["delete", "vm2@2"], ["prune", "--keep-last", "1"],
-    ["prune", "-n", "--keep-daily", "3"], ["dedup"], ["dedup", "-n"], ["compact"],
+    ["prune", "-n", "--keep-daily", "3"], ["dedup"], ["dedup", "-n"], ["recompress", "zstd"],
     ["grow", "--size", "120M"], ["repair"], ["repair", "-n"],
     ["repair", "--rebuild-catalog"], ["repair", "--rebuild-catalog", "--force"],
     ["restore", "vm1@2"], ["dump", "vm1@3"], ["list"],

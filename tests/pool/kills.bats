@@ -139,8 +139,8 @@ many_point_there() {
 	kill_everywhere prune vm1 --keep-last 1
 	kill_everywhere protect vm1@1
 	kill_everywhere tag vm1@1 +x
-	kill_everywhere compact --recompress zstd
-	kill_everywhere compact --recompress none
+	kill_everywhere recompress zstd
+	kill_everywhere recompress none
 }
 
 # What has arrived waits for the rest: the same stream completes it, under the same numbers.

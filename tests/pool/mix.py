@@ -15,7 +15,7 @@ on another disk, the directory "elsewhere", for each moment as they were. A mix 
 of any other moment, or none. Then
 
   - list, restore, dump and scrub give no wrong byte, and what check finds whole can be restored
-  - a command that writes (snapshot, tag, repair, prune, delete, dedup --copies) leaves all that
+  - a command that writes (snapshot, tag, repair, prune, delete, copies) leaves all that
     could be had before, from the mix as it was or by `repair --rebuild-catalog`
   - what a snapshot makes can be restored
   - a command that is refused because the parts are not of one life changes nothing
@@ -68,7 +68,7 @@ class World:
         return os.path.join(self.path("elsewhere"), os.path.basename(pool))
 
     def update_copies(self, pool, share, fail=None):
-        words = ("dedup", "--copies", share, "--force", "-q")
+        words = ("copies", share, "--force", "-q")
         if not os.path.lexists(os.path.join(pool, "copies")):
             words += ("--to", self.copies_of(pool))
         return self.run(pool, *words, fail=fail)
@@ -139,7 +139,7 @@ class World:
         elif kind == "dedup":
             words = ("dedup", "-q")
         elif kind == "recompress":
-            words = ("compact", "--recompress", self.rnd.choice(("none", "zstd")), "-q")
+            words = ("recompress", self.rnd.choice(("none", "zstd")), "-q")
         if words:
             self.run(pool, *words, fail=fail)
         else:

@@ -161,7 +161,7 @@ class World:
             ("delete", f"{volume}@{self.rnd.choice(('latest', '-1', 1, 2))}"),
             ("prune", volume, "--keep-last", "3"),
             ("dedup",),
-            ("compact", "--recompress", self.rnd.choice(("none", "zstd"))),
+            ("recompress", self.rnd.choice(("none", "zstd"))),
             ("repair",),
             ("repair", "--rebuild-catalog"),
             ("tag", f"{volume}@latest", "+" + self.rnd.choice("xy")),

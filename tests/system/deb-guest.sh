@@ -156,7 +156,7 @@ moves_blocks() {
 	dd if=/dev/urandom of=/dev/mapper/revdedup-vg-vm3 bs=1M count=16 oflag=direct &&
 		revdedupctl snapshot vg/vm3 && mkdir -p $dir || return
 	printf '%s\n' '[Service]' 'ExecStart=' \
-		'ExecStart=/usr/sbin/revdedupctl dedup --mode pool --force --yes --cold 0 vg/vm3' \
+		'ExecStart=/usr/sbin/revdedupctl offload --force --yes --cold 0 vg/vm3' \
 		>$dir/test.conf
 	systemctl daemon-reload
 	runs dedup || return
@@ -456,7 +456,7 @@ third_boot() {
 	rm /tmp/go
 	wait "$writer"
 	systemctl stop data.mount
-	ok "blocks are copied back" revdedupctl dedup --undo vg/vm3
+	ok "blocks are copied back" revdedupctl recall vg/vm3
 	ok "volumes are detached" each_volume detach
 	rm /etc/revdedup/hooks.d/test
 	ok "they go when nothing is attached" dpkg -P revdedup-nbdkit revdedup revdedup-dkms

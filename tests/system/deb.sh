@@ -69,7 +69,7 @@ ok "they install, and DKMS builds the module" inside sh -c 'dpkg -i /debs/*.deb'
 ok "the module is there" inside modinfo -k "$release" dm-revdedup
 ok "programs, pages and completion" inside bash -euc '
 	revdedupctl version && revdedup-meta --version
-	ls /usr/share/man/man8/revdedupctl.8.gz /usr/share/man/man8/revdedup-meta.8.gz \
+	ls /usr/share/man/man8/revdedupctl.8.gz /usr/share/man/man8/revdedup-{meta,expert}.8.gz \
 		/usr/share/man/man5/revdedup.conf.5.gz \
 		/usr/share/zsh/vendor-completions/_revdedupctl \
 		/usr/share/fish/vendor_completions.d/revdedupctl.fish

@@ -297,23 +297,23 @@ do_clone() {
 
 # --- what changes where a volume has its blocks, and not what they are
 
-# dedup_is VOL WORD...: done, or refused for what another command has left.
+# dedup_is VOL COMMAND OPTION...: done, or refused for what another command has left.
 dedup_is() {
 	local vol=$1 status=0
-	revdedupctl dedup $vg/$vol "${@:2}" >/tmp/dedup 2>&1 || status=$?
+	revdedupctl "$2" $vg/$vol "${@:3}" >/tmp/dedup 2>&1 || status=$?
 	sed 's/^/  /' /tmp/dedup
 	case $status in
-	0) count "dedup ${*:2}" ;;
+	0) count "$2" ;;
 	1) grep -q 'can stand for its present content\|an older version than its newest' /tmp/dedup ;;
 	11) grep -q 'was interrupted\|is being copied back' /tmp/dedup ;;
 	12) grep -q 'MiB are needed' /tmp/dedup ;;
-	*) die "the exit code of dedup is $status" ;;
-	esac || die "dedup was refused for no reason"
+	*) die "the exit code of $2 is $status" ;;
+	esac || die "$2 was refused for no reason"
 }
 
-do_zeros() { dedup_is $1 --mode zeros; }
-do_pool() { dedup_is $1 --mode pool --cold 0 --force --yes; }
-do_undo() { dedup_is $1 --undo; }
+do_zeros() { dedup_is $1 trim; }
+do_pool() { dedup_is $1 offload --cold 0 --force --yes; }
+do_undo() { dedup_is $1 recall; }
 
 is_thin() { [ -n "$(lvs --noheadings -o pool_lv $vg/$1 | xargs)" ]; }
 
@@ -509,10 +509,10 @@ dedup_until_cut() {
 	[ $what != pool ] || do_still $vol
 	step=$(any_of "${list[@]}")
 	echo "  the power goes at $step of $what"
-	words=(--mode $what)
-	[ $what != pool ] || words+=(--cold 0 --force --yes)
-	[ $what != undo ] || words=(--undo)
-	REVDEDUP_FAIL=$step=stop revdedupctl dedup $vg/$vol "${words[@]}" &
+	words=(trim)
+	[ $what != pool ] || words=(offload --cold 0 --force --yes)
+	[ $what != undo ] || words=(recall)
+	REVDEDUP_FAIL=$step=stop revdedupctl "${words[@]}" $vg/$vol &
 	sleep "$((RANDOM % 8)).$((RANDOM % 10))"
 	power_cut
 }
@@ -555,7 +555,7 @@ take_down() {
 	local vol
 	[ ! -e $copies/clone ] || do_clone
 	for vol in "${vols[@]}"; do
-		! is_thin $vol || revdedupctl -q dedup --undo $vg/$vol
+		! is_thin $vol || revdedupctl -q recall $vg/$vol
 		retry 300 0.2 is_home $vol || die "$vol does not come home"
 		cp "$(device_of $vol)" /tmp/rdt-pool/out
 		revdedupctl -q detach $vg/$vol

@@ -63,8 +63,9 @@ enum rd_remedy {
 	RD_REMEDY_LESS_COW,
 	RD_REMEDY_THIN_CLONE,
 	RD_REMEDY_CLONE_THIN,		/* make a thin volume of a version */
-	RD_REMEDY_REPEAT_DEDUP,		/* go on with one that was interrupted */
-	RD_REMEDY_UNDO_DEDUP,		/* copy back what lies in the pool only */
+	RD_REMEDY_TRIM,			/* write zeros that were given back half */
+	RD_REMEDY_REPEAT,		/* what was interrupted */
+	RD_REMEDY_RECALL,		/* copy back what lies in the pool only */
 	RD_REMEDY_DEDUP_ANYWAY,		/* although it may not be worth it */
 	RD_REMEDY_TAKE_SNAPSHOT,	/* into the pool in question */
 	RD_REMEDY_FINISH_SNAPSHOT,	/* clean up after one that was interrupted */

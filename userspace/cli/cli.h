@@ -35,13 +35,6 @@ enum ctl_exit {
 };
 
 enum ctl_option {
-	CTL_OPT_POOL,
-	CTL_OPT_CONFIG,
-	CTL_OPT_LOCK_WAIT,
-	CTL_OPT_JSON,
-	CTL_OPT_QUIET,
-	CTL_OPT_VERBOSE,
-	CTL_OPT_PROGRESS,
 	CTL_OPT_DRY_RUN,
 	CTL_OPT_YES,
 	CTL_OPT_FORCE,
@@ -49,12 +42,10 @@ enum ctl_option {
 	CTL_OPT_SIZE,
 	CTL_OPT_RESERVE,
 	CTL_OPT_COMPRESSION,
-	CTL_OPT_RECOMPRESS,
 	CTL_OPT_PIECES,
 	CTL_OPT_DEDUP,
 	CTL_OPT_RESET,
 	CTL_OPT_VERIFY_HITS,
-	CTL_OPT_LOOKUPS,
 	CTL_OPT_ISOLATION,
 	CTL_OPT_FROM,
 	CTL_OPT_CHANGED,
@@ -105,10 +96,9 @@ enum ctl_option {
 	CTL_OPT_TEMP,
 	CTL_OPT_COPIES,
 	CTL_OPT_SAMPLE,
-	CTL_OPT_MODE,
 	CTL_OPT_COLD,
-	CTL_OPT_UNDO,
 	CTL_OPT_NEWEST,
+	CTL_OPT_SORT,
 	CTL_OPT_SINCE,
 	CTL_OPT_AS,
 	CTL_OPT_RSH,
@@ -123,6 +113,14 @@ enum ctl_option {
 	CTL_OPT_CPUS,
 	CTL_OPT_FIRMWARE,
 	CTL_OPT_ACCEL,
+	/* Those that most commands have, behind their own. */
+	CTL_OPT_POOL,
+	CTL_OPT_CONFIG,
+	CTL_OPT_LOCK_WAIT,
+	CTL_OPT_JSON,
+	CTL_OPT_QUIET,
+	CTL_OPT_VERBOSE,
+	CTL_OPT_PROGRESS,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -139,7 +137,8 @@ _Static_assert(CTL_OPTIONS <= 128, "a bit each");
 #define CTL_HOOK_TIMEOUT_MAX	3600
 #define CTL_KEEP_MAX		1000000
 #define CTL_CPUS_MAX		64
-/* The least that --memory allows. */
+/* The least that --rate and --memory allow. */
+#define CTL_RATE_MIN		(1U << 20)
 #define CTL_MEMORY_MIN		(16U << 20)
 
 /* 'metrics --textfile' writes here; it is the directory of Debian's node exporter. */
@@ -203,6 +202,10 @@ const char *ctl_option_help(const struct ctl_command *command, enum ctl_option o
 /* Find an option by its name, of which @len bytes count, or by its letter. CTL_OPTIONS: none. */
 enum ctl_option ctl_find_option(const char *name, size_t len);
 enum ctl_option ctl_find_letter(char letter);
+/* Is it left out of the help of @command, for revdedup-expert(8)? */
+bool ctl_is_expert(const struct ctl_command *command, enum ctl_option option);
+/* What is @option, or an operand (CTL_OPTIONS), of @command now? NULL: what it was. */
+const char *ctl_option_now(const struct ctl_command *command, enum ctl_option option);
 /* Does @command take the option, or every command? */
 bool ctl_takes(const struct ctl_command *command, enum ctl_option option);
 
@@ -215,9 +218,16 @@ const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
 /* Read a value; @ret keeps its value where the option was not given. 0 or CTL_USAGE. */
 int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
 int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
-/* The same for a compression; it is "none" where it was not given. */
-int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
-			  struct rd_compression *ret);
+/* Read a compression; NULL is "none". 0 or CTL_USAGE. */
+int ctl_value_compression(const struct ctl *ctl, const char *text, struct rd_compression *ret);
+
+/* Read --rate (0: any) and --time, until when (0: any). 0 or CTL_USAGE. */
+int ctl_value_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us);
+/*
+ * Has the work ended before its end in a way that the exit status tells? A limit of the settings
+ * is for each night, and reaching it no failure.
+ */
+bool ctl_ended_early(const struct ctl *ctl, bool out_of_time);
 
 /* Is the number of pieces to be measured? */
 bool ctl_pieces_are_auto(const struct ctl *ctl);
@@ -508,8 +518,12 @@ int cmd_protect(struct ctl *ctl);
 int cmd_unprotect(struct ctl *ctl);
 int cmd_tag(struct ctl *ctl);
 int cmd_check(struct ctl *ctl);
-int cmd_compact(struct ctl *ctl);
+int cmd_recompress(struct ctl *ctl);
 int cmd_dedup(struct ctl *ctl);
+int cmd_copies(struct ctl *ctl);
+int cmd_trim(struct ctl *ctl);
+int cmd_offload(struct ctl *ctl);
+int cmd_recall(struct ctl *ctl);
 int cmd_scrub(struct ctl *ctl);
 int cmd_verify(struct ctl *ctl);
 int cmd_repair(struct ctl *ctl);

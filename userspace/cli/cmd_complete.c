@@ -253,7 +253,7 @@ static void offer_options(const struct line *line)
 	unsigned int i;
 
 	for (i = 0; i < CTL_OPTIONS; i++) {
-		if (command && !ctl_takes(command, i))
+		if (command && (!ctl_takes(command, i) || !ctl_option_help(command, i)))
 			continue;
 		if (!command && i != CTL_OPT_POOL && i != CTL_OPT_HELP && i != CTL_OPT_VERSION)
 			continue;
@@ -271,7 +271,6 @@ static void offer_values(const struct line *line)
 		offer(line, "never", NULL);
 		return;
 	case CTL_OPT_COMPRESSION:
-	case CTL_OPT_RECOMPRESS:
 		offer(line, "none", "as it is");
 		offer(line, "zstd", "compressed");
 		offer(line, "zstd:3", "smaller, and slower");
@@ -287,6 +286,12 @@ static void offer_values(const struct line *line)
 		offer(line, "reverse", "what the version before has at the same place");
 		offer(line, "inline", "what the pool has anywhere");
 		return;
+	case CTL_OPT_SORT:
+		offer(line, "time", NULL);
+		offer(line, "size", NULL);
+		offer(line, "changed", "what the version before had not");
+		offer(line, "unique", "what deleting it frees");
+		return;
 	case CTL_OPT_RULE:
 		offer(line, "serial:", "a line of the serial console has this text");
 		offer(line, "agent", "the guest's agent answers");
@@ -300,10 +305,6 @@ static void offer_values(const struct line *line)
 		offer(line, "auto", "KVM where it works");
 		offer(line, "kvm", NULL);
 		offer(line, "tcg", "emulated");
-		return;
-	case CTL_OPT_MODE:
-		offer(line, "zeros", "chunks that read as zeros");
-		offer(line, "pool", "what the newest version has, to be read from there");
 		return;
 	case CTL_OPT_KEEP_TAG:
 	case CTL_OPT_TAG:
@@ -380,7 +381,7 @@ static void offer_volumes(const struct line *line)
 {
 	const struct ctl_command *command = line->ctl->command;
 	bool pool = ctl_takes(command, CTL_OPT_POOL) && command->run != cmd_status &&
-		command->run != cmd_dedup;
+		command->run != cmd_offload;
 
 	if (!pool || ctl_takes(command, CTL_OPT_FROM))
 		offer_attached(line);

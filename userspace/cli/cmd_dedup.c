@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl dedup: the pass over the whole pool. For volumes see cmd_dedup_live.c. */
+/* revdedupctl dedup: the pass over the whole pool. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "pool/engine/dedup/pass.h"
 #include "cli.h"
-#include "dedup.h"
 #include "lastscrub.h"
 
 #define OLDER		2
 #define LEAST_RUN	4
 
 /* --- options */
-
-/* A limit of the settings is for each night, and reaching it no failure. */
-bool ctl_ended_early(const struct ctl *ctl, bool out_of_time)
-{
-	return out_of_time && ctl_has_typed(ctl, CTL_OPT_TIME);
-}
-
-int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
-{
-	const char *text = ctl_value(ctl, CTL_OPT_TIME);
-	u64 time = 0;
-	int r;
-
-	*ret_rate = 0;
-	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
-	if (!r && text && ctl_time_limit_parse(text, &time))
-		r = ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
-	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < CTL_RATE_MIN)
-		r = ctl_usage(ctl, "--rate must be at least 1M");
-	*ret_until_us = time ? rd_now_us() + time : 0;
-	return r;
-}
 
 static int read_pass(const struct ctl *ctl, struct rd_pass_options *options)
 {
@@ -45,21 +22,12 @@ static int read_pass(const struct ctl *ctl, struct rd_pass_options *options)
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LEAST_RUN, 1, RD_SEG_BLOCKS, &least_run);
 	if (!r)
-		r = ctl_dedup_pace(ctl, &options->rate, &options->until_us);
+		r = ctl_value_pace(ctl, &options->rate, &options->until_us);
 	options->older = older;
 	options->least_run = least_run;
 	options->dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN);
 	options->temp = ctl_value(ctl, CTL_OPT_TEMP);
 	return r;
-}
-
-int ctl_dedup_options(const struct ctl *ctl, struct ctl_dedup *ret)
-{
-	int r;
-
-	*ret = (struct ctl_dedup){ 0 };
-	r = read_pass(ctl, &ret->pass);
-	return r ? r : ctl_copies_options(ctl, &ret->copies);
 }
 
 /* --- the report */
@@ -173,41 +141,23 @@ static int run(struct ctl *ctl, const struct rd_pass_options *options,
 	return r;
 }
 
-int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
-{
-	struct rd_pass_options *options = &dedup->pass;
-	struct rd_pass_report report;
-	int r;
-
-	if (!options->temp)
-		options->temp = ctl->pool->path;
-	/* What is wrong with the copies is known before the pass, which takes long. */
-	r = ctl_copies_prepare(ctl, &dedup->copies);
-	if (r)
-		return r;
-	ctl_progress_begin(&ctl->progress, "dedup");
-	r = run(ctl, options, &report);
-	if (!r)
-		r = ctl_copies_update(ctl, &dedup->copies, options->rate);
-	if (!r && !options->dry_run && !report.out_of_time)
-		ctl_last_dedup_write(ctl);
-	return !r && (report.damaged || ctl_ended_early(ctl, report.out_of_time)) ? CTL_PARTLY : r;
-}
-
 int cmd_dedup(struct ctl *ctl)
 {
-	struct ctl_dedup dedup;
-	int r;
+	struct rd_pass_report report = { .damaged = 0 };
+	struct rd_pass_options options = { .rate = 0 };
+	int r = read_pass(ctl, &options);
 
-	if (ctl->nr_operands || ctl_has(ctl, CTL_OPT_ALL))
-		return ctl_dedup_live(ctl);
-	if (ctl_has(ctl, CTL_OPT_MODE) || ctl_has(ctl, CTL_OPT_COLD) ||
-	    ctl_has(ctl, CTL_OPT_UNDO))
-		return ctl_usage(ctl, "--mode, --cold and --undo are for attached volumes: name one, or use --all");
-	r = ctl_dedup_options(ctl, &dedup);
 	if (!r)
-		r = ctl_open(ctl, dedup.pass.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
-	if (!r)
-		r = ctl_dedup(ctl, &dedup);
+		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
+	if (r)
+		return ctl_close(ctl, r);
+	if (!options.temp)
+		options.temp = ctl->pool->path;
+	ctl_progress_begin(&ctl->progress, "dedup");
+	r = run(ctl, &options, &report);
+	if (!r && !options.dry_run && !report.out_of_time)
+		ctl_last_dedup_write(ctl);
+	if (!r && (report.damaged || ctl_ended_early(ctl, report.out_of_time)))
+		r = CTL_PARTLY;
 	return ctl_close(ctl, r);
 }

@@ -42,7 +42,8 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options, struc
 		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
 	options->compression = rd_compression_default;
 	if (!r && ctl_has(ctl, CTL_OPT_COMPRESSION))
-		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &options->compression);
+		r = ctl_value_compression(ctl, ctl_value(ctl, CTL_OPT_COMPRESSION),
+					  &options->compression);
 	if (!r)
 		r = ctl_value_rule(ctl, &choice->given);
 	if (r)

@@ -2,6 +2,7 @@
 /* revdedupctl list: a table of versions. A column that would be empty is left out. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bar.h"
@@ -19,18 +20,92 @@ struct map_text {
 	char text[CTL_BAR_WIDTH + 1];
 };
 
-static void measure(struct table *table, const struct ctl_described *list, size_t nr)
+/* --- which, in what order */
+
+/* What --sort is by. Where that is not known, it may be great. */
+enum sort {
+	SORT_NOT,
+	SORT_TIME,
+	SORT_SIZE,
+	SORT_CHANGED,
+	SORT_UNIQUE,
+};
+
+struct chosen {
+	u64 newest;		/* of each volume; U64_MAX: all */
+	enum sort sort;
+	const struct ctl_described **rows;
+	size_t nr;
+};
+
+static int read_options(const struct ctl *ctl, struct chosen *ret)
+{
+	static const char *const names[] = { "", "time", "size", "changed", "unique" };
+	const char *sort = ctl_value(ctl, CTL_OPT_SORT);
+	unsigned int i = SORT_TIME;
+
+	*ret = (struct chosen){ .newest = U64_MAX };
+	while (sort && i < ARRAY_SIZE(names) && strcmp(names[i], sort))
+		i++;
+	if (sort && i == ARRAY_SIZE(names))
+		return ctl_usage(ctl, "--sort is time, size, changed or unique, not '%s'", sort);
+	ret->sort = sort ? i : SORT_NOT;
+	return ctl_value_number(ctl, CTL_OPT_NEWEST, 1, INT64_MAX, &ret->newest);
+}
+
+static u64 key_of(const struct ctl_described *row, enum sort sort)
+{
+	return sort == SORT_TIME ? (u64)row->v.version.time :
+		sort == SORT_SIZE ? row->v.version.size :
+		sort == SORT_CHANGED ? row->v.version.blocks_changed : row->unique;
+}
+
+static int compare(const void *a, const void *b, void *ctx)
+{
+	const struct ctl_described *x = *(const struct ctl_described *const *)a;
+	const struct ctl_described *y = *(const struct ctl_described *const *)b;
+	const struct chosen *chosen = ctx;
+	u64 one = key_of(x, chosen->sort), other = key_of(y, chosen->sort);
+
+	return one != other ? (one > other) - (one < other) : (x > y) - (x < y);
+}
+
+/* Of each volume the last ones of @list: it has all versions of a volume in a row. */
+static int choose(struct chosen *chosen, const struct ctl_described *list, size_t nr)
+{
+	size_t i, k, behind = 0;
+
+	chosen->rows = calloc(nr + 1, sizeof(*chosen->rows));
+	if (!chosen->rows)
+		return -ENOMEM;
+	for (i = nr, k = nr; i--;) {
+		behind = i + 1 < nr && !strcmp(list[i].v.volume, list[i + 1].v.volume) ?
+			behind + 1 : 0;
+		if (behind < chosen->newest)
+			chosen->rows[--k] = &list[i];
+	}
+	chosen->nr = nr - k;
+	memmove(chosen->rows, chosen->rows + k, chosen->nr * sizeof(*chosen->rows));
+	if (chosen->sort)
+		qsort_r(chosen->rows, chosen->nr, sizeof(*chosen->rows), compare, chosen);
+	return 0;
+}
+
+/* --- the table */
+
+static void measure(struct table *table, const struct chosen *chosen)
 {
 	char state[CTL_STATE_TEXT];
 	size_t i;
 
 	table->name = strlen("VERSION");
-	for (i = 0; i < nr; i++) {
-		table->name = rd_max(table->name, strlen(list[i].v.name));
-		table->state = rd_max(table->state, strlen(ctl_state_print(state, &list[i])));
-		table->tags = rd_max(table->tags, strlen(list[i].tags));
-		table->comment = rd_max(table->comment,
-					(int)strlen(list[i].v.version.comment));
+	for (i = 0; i < chosen->nr; i++) {
+		const struct ctl_described *row = chosen->rows[i];
+
+		table->name = rd_max(table->name, strlen(row->v.name));
+		table->state = rd_max(table->state, strlen(ctl_state_print(state, row)));
+		table->tags = rd_max(table->tags, strlen(row->tags));
+		table->comment = rd_max(table->comment, (int)strlen(row->v.version.comment));
 	}
 	if (table->state)
 		table->state = rd_max(table->state, strlen("STATE"));
@@ -96,26 +171,31 @@ static void print_row(const struct table *table, const struct ctl_described *row
 }
 
 /* @maps: a struct map_text for each, or nothing. */
-static void print_all(struct ctl *ctl, const struct rd_buffer *described,
-		      const struct rd_buffer *maps)
+static int print_all(struct ctl *ctl, struct chosen *chosen, const struct rd_buffer *described,
+		     const struct rd_buffer *maps)
 {
 	const struct ctl_described *list = (const struct ctl_described *)described->data;
-	size_t i, nr = described->len / sizeof(*list);
 	struct table table = { 0 };
+	size_t i;
+	int r = choose(chosen, list, described->len / sizeof(*list));
 
-	measure(&table, list, nr);
+	if (r)
+		return r;
+	measure(&table, chosen);
 	table.maps = (const struct map_text *)maps->data;
 	table.map = maps->len ? ctl_bar_room(width_of(&table)) : 0;
-	if (nr && !ctl->json)
+	if (chosen->nr && !ctl->json)
 		print_headings(&table);
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < chosen->nr; i++) {
 		if (!ctl->json) {
-			print_row(&table, &list[i], i);
+			print_row(&table, chosen->rows[i], chosen->rows[i] - list);
 			continue;
 		}
-		ctl_json_described(ctl, &list[i]);
+		ctl_json_described(ctl, chosen->rows[i]);
 		ctl_json_end(ctl);
 	}
+	free(chosen->rows);
+	return 0;
 }
 
 /* --- what is on its way */
@@ -233,7 +313,7 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 }
 
 /* @name: NULL: all. */
-static int list_all(struct ctl *ctl, const struct ctl_name *name)
+static int list_all(struct ctl *ctl, const struct ctl_name *name, struct chosen *chosen)
 {
 	struct listed listed = { .is_damaged = false };
 	RD_BUFFER struct rd_buffer boots = { 0 };
@@ -251,7 +331,7 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 	if (!r) {
 		ctl_describe_boots(&boots, (struct ctl_described *)listed.described.data,
 				   listed.described.len / sizeof(struct ctl_described));
-		print_all(ctl, &listed.described, &listed.maps);
+		r = print_all(ctl, chosen, &listed.described, &listed.maps);
 		print_partials(ctl, &listed.partials);
 	}
 	rd_buffer_free(&listed.partials);
@@ -262,16 +342,17 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 
 int cmd_list(struct ctl *ctl)
 {
+	struct chosen chosen;
 	struct ctl_name name;
-	int r = 0;
+	int r = read_options(ctl, &chosen);
 
-	if (ctl->nr_operands)
+	if (!r && ctl->nr_operands)
 		r = ctl_versions_operand(ctl, 0, true, &name);
 	if (!r && ctl->nr_operands && name.kind != CTL_NAME_MOMENT)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = list_all(ctl, ctl->nr_operands ? &name : NULL);
+		r = list_all(ctl, ctl->nr_operands ? &name : NULL, &chosen);
 	return ctl_close(ctl, r);
 }

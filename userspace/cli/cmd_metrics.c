@@ -113,7 +113,7 @@ static const struct metric device_metrics[] = {
 	  DEVICE(room) },
 	{ "device_dedup_last_success_timestamp_seconds",
 	  "When dedup of the volume last ended without an error.", DEVICE(dedup_time) },
-	{ "device_dedup_cold_versions", "What dedup has raised --cold to, as too much came home.",
+	{ "device_dedup_cold_versions", "What offload has raised --cold to, as too much came home.",
 	  DEVICE(dedup_cold) },
 	{ "device_dedup_lost_marks_total",
 	  "How often dedup had to begin with a window again, as the volume was suspended.",

@@ -9,7 +9,6 @@
 #include "base/cleanup.h"
 #include "boottest.h"
 #include "cli.h"
-#include "dedup.h"
 #include "keep.h"
 
 struct prune {
@@ -17,26 +16,10 @@ struct prune {
 	struct ctl_keep_policy policy;
 	bool any_rule;
 	bool dry;
-	struct ctl_dedup dedup;		/* with --dedup */
 	struct rd_buffer delete;	/* struct ctl_version each */
 };
 
 /* --- the policy */
-
-static int read_dedup(struct prune *prune)
-{
-	static const enum ctl_option options[] = {
-		CTL_OPT_RATE, CTL_OPT_TIME, CTL_OPT_OLDER, CTL_OPT_LEAST_RUN, CTL_OPT_TEMP,
-		CTL_OPT_COPIES,
-	};
-	struct ctl *ctl = prune->ctl;
-	unsigned int i;
-
-	for (i = 0; i < sizeof(options) / sizeof(*options); i++)
-		if (ctl_has_typed(ctl, options[i]) && !ctl_has(ctl, CTL_OPT_DEDUP))
-			return ctl_usage(ctl, "--%s is for --dedup", ctl_option_name(options[i]));
-	return ctl_dedup_options(ctl, &prune->dedup);
-}
 
 static int check_options(struct prune *prune)
 {
@@ -44,8 +27,6 @@ static int check_options(struct prune *prune)
 	int r;
 
 	r = ctl_value_keep(ctl, &prune->policy, &prune->any_rule);
-	if (!r)
-		r = read_dedup(prune);
 	if (r)
 		return r;
 	if (prune->any_rule)
@@ -231,17 +212,6 @@ static int prune_planned(struct prune *prune)
 		ctl_delete(prune->ctl, versions, nr, true);
 }
 
-/* Versions that others have locked, or that are left, are no reason not to. */
-static int dedup(struct prune *prune, int pruned)
-{
-	int r;
-
-	if (pruned < 0 || !ctl_has(prune->ctl, CTL_OPT_DEDUP))
-		return pruned;
-	r = ctl_dedup(prune->ctl, &prune->dedup);
-	return r < 0 || !pruned ? r : pruned;
-}
-
 int cmd_prune(struct ctl *ctl)
 {
 	struct prune prune = { .ctl = ctl, .dry = ctl_has(ctl, CTL_OPT_DRY_RUN) };
@@ -257,11 +227,8 @@ int cmd_prune(struct ctl *ctl)
 		print_settings(ctl);
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
-	/* Before anything is deleted. */
-	if (!r && ctl_has(ctl, CTL_OPT_DEDUP))
-		r = ctl_copies_prepare(ctl, &prune.dedup.copies);
 	if (!r)
-		r = dedup(&prune, prune_planned(&prune));
+		r = prune_planned(&prune);
 	if (r >= 0 && ctl->pool && !prune.dry)
 		ctl_boot_tests_clear(ctl);
 	rd_buffer_free(&prune.delete);

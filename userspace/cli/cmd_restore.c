@@ -160,7 +160,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 			open_file(target, &st);
 	}
 	rd_err(0, "'%s' is neither a file nor a block device", target->path);
-	rd_hint("nothing was changed; '--to -' writes to stdout");
+	rd_hint("nothing was changed; 'revdedupctl dump' writes to stdout");
 	return CTL_FAILED;
 }
 
@@ -353,15 +353,6 @@ static int stream(struct ctl *ctl, struct ctl_version *version)
 	return r;
 }
 
-static int check_stream(const struct ctl *ctl)
-{
-	if (ctl->json)
-		return ctl_usage(ctl, "stdout is for the image: leave out --json");
-	if (isatty(STDOUT_FILENO))
-		return ctl_usage(ctl, "will not write an image to a terminal: redirect stdout");
-	return 0;
-}
-
 /* Restore to @path. NULL: to stdout. */
 static int restore(struct ctl *ctl, const char *path)
 {
@@ -479,19 +470,16 @@ int cmd_restore(struct ctl *ctl)
 
 	r = ctl_version_operand(ctl, 0, false, &name);
 	if (!r && !path)
-		r = ctl_usage(ctl, "no target given: name a file or device with --to, or - for stdout");
+		r = ctl_usage(ctl, "no target given: name a file or device with --to; 'dump' writes to stdout");
+	if (!r && !strcmp(path, "-"))
+		r = ctl_usage(ctl, "'restore --to -' is 'dump' now");
 	if (r)
 		return r;
-	if (from && (!strcmp(path, "-") || ctl_has(ctl, CTL_OPT_FULL)))
+	if (from && ctl_has(ctl, CTL_OPT_FULL))
 		return ctl_usage(ctl, "--from goes with a file or device, and writes all of it");
 	if (from && ctl_is_served(ctl, path))
 		return ctl_usage(ctl, "--from goes with a file or device, and not with '%s'", path);
-	if (from)
-		return restore_from(ctl, from, path);
-	if (strcmp(path, "-"))
-		return restore(ctl, path);
-	r = check_stream(ctl);
-	return r ? r : restore(ctl, NULL);
+	return from ? restore_from(ctl, from, path) : restore(ctl, path);
 }
 
 int cmd_dump(struct ctl *ctl)
@@ -500,7 +488,7 @@ int cmd_dump(struct ctl *ctl)
 	int r;
 
 	r = ctl_version_operand(ctl, 0, false, &name);
-	if (!r)
-		r = check_stream(ctl);
+	if (!r && isatty(STDOUT_FILENO))
+		r = ctl_usage(ctl, "will not write an image to a terminal: redirect stdout");
 	return r ? r : restore(ctl, NULL);
 }

@@ -14,7 +14,6 @@
 #include "pool/engine/care/damage.h"
 #include "pool/engine/read/restore.h"
 #include "cli.h"
-#include "dedup.h"
 #include "lastscrub.h"
 
 struct scrub {
@@ -223,7 +222,7 @@ static int begin_part(struct scrub *scrub, struct rd_damage_part *ret)
 	int r;
 
 	*ret = (struct rd_damage_part){ 0 };
-	r = ctl_dedup_pace(scrub->ctl, &rate, &ret->until_us);
+	r = ctl_value_pace(scrub->ctl, &rate, &ret->until_us);
 	if (!r && text && ctl_share_parse(text, &percent, &ret->max_bytes))
 		r = ctl_usage(scrub->ctl, "--sample needs a share such as 5%% or a size such as 10G, not '%s'",
 			      text);

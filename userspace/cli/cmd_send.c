@@ -244,7 +244,8 @@ static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 	int r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &options.newest);
 
 	if (!r && ctl_has(ctl, CTL_OPT_COMPRESSION))
-		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
+		r = ctl_value_compression(ctl, ctl_value(ctl, CTL_OPT_COMPRESSION),
+					  &compression);
 	options.compression = compression;
 	options.anew = ctl_has(ctl, CTL_OPT_COMPRESSION);
 	if (!r)

@@ -13,7 +13,6 @@
 #include "pool/engine/snapshot/snapshot.h"
 #include "change_list.h"
 #include "lastscrub.h"
-#include "lookups.h"
 #include "served_disk.h"
 #include "snapshot.h"
 
@@ -64,6 +63,28 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 		"no bitmap was named, see --bitmap" : "image files are not tracked, see --changed";
 }
 
+static void print_reads(struct rd_json *out, const struct rd_lookup_counts *counts)
+{
+	rd_json_add(out, "index_reads={ neither=%llu vector=%llu cache=%llu both=%llu }",
+		    rd_lookup_reads(counts, false, false), rd_lookup_reads(counts, true, false),
+		    rd_lookup_reads(counts, false, true), rd_lookup_reads(counts, true, true));
+}
+
+static void print_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)
+{
+	rd_json_begin(out, "lookups", '{');
+	rd_json_add(out, "asked=%llu same_offset=%llu cache=%llu cache_sampled=%llu unsampled=%llu",
+		    counts->asked, counts->same_offset, counts->cache, counts->cache_sampled,
+		    counts->unsampled);
+	rd_json_add(out, "vector_no=%llu index_asked=%llu index_found=%llu false_positive=%llu",
+		    counts->vector_no, counts->index_asked, counts->index_found,
+		    counts->false_positive);
+	rd_json_add(out, "pages_read=%llu stale=%llu found=%llu refused=%llu",
+		    counts->pages_read, counts->stale, counts->found, counts->refused);
+	print_reads(out, counts);
+	rd_json_end(out, '}');
+}
+
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
 		       const struct rd_snapshot_report *report, u64 pause_us)
 {
@@ -83,7 +104,7 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 		    report->segments_pieces, report->segments_in_part, version->bytes_stored);
 	rd_json_u64(out, "blocks_waiting", report->blocks_waiting);
 	if (report->lookups.asked)
-		ctl_json_lookups(out, &report->lookups);
+		print_lookups(out, &report->lookups);
 	if (pause_us)
 		rd_json_u64(out, "usec_pause", pause_us);
 	rd_json_add(out, "usec_copy=%llu usec_reverse=%llu usec_free=%llu",
@@ -394,7 +415,8 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 	struct rd_compression compression;
 	int r;
 
-	r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
+	r = ctl_value_compression(ctl, ctl_value(ctl, CTL_OPT_COMPRESSION),
+				  &compression);
 	if (!r)
 		r = ctl_value_rule(ctl, &options.rule);
 	if (!r && ctl_pieces_are_auto(ctl))

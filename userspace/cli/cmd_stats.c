@@ -7,7 +7,6 @@
 
 #include "pool/engine/care/isolation.h"
 #include "bar.h"
-#include "lookups.h"
 #include "poolstats.h"
 #include "tune.h"
 
@@ -201,23 +200,9 @@ static int show_isolation(struct ctl *ctl)
 
 int cmd_stats(struct ctl *ctl)
 {
-	bool lookups = ctl_has(ctl, CTL_OPT_LOOKUPS), isolation = ctl_has(ctl, CTL_OPT_ISOLATION);
-	struct ctl_name name;
-	int r = 0;
+	int r = ctl_open(ctl, RD_POOL_READ);
 
-	if (ctl->nr_operands && !lookups)
-		return ctl_usage(ctl, "'stats' takes a volume only with --lookups");
-	if (lookups && isolation)
-		return ctl_usage(ctl, "--lookups and --isolation exclude each other");
-	if (ctl->nr_operands)
-		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
-		r = ctl_open(ctl, RD_POOL_READ);
-	if (!r && lookups)
-		r = ctl_lookups_print(ctl, ctl->nr_operands ? name.volume : NULL);
-	else if (!r && isolation)
-		r = show_isolation(ctl);
-	else if (!r)
-		r = show_pool(ctl);
+		r = ctl_has(ctl, CTL_OPT_ISOLATION) ? show_isolation(ctl) : show_pool(ctl);
 	return ctl_close(ctl, r);
 }

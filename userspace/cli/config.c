@@ -14,7 +14,6 @@
 #include "pool/shard.h"
 #include "bootrules.h"
 #include "cli.h"
-#include "dedup.h"
 
 /* More is no file of settings. */
 #define SIZE_MAX_TEXT	(1 << 20)
@@ -281,17 +280,21 @@ static ctl_options options_given(const struct ctl *ctl)
 /* Options of one name, such as --rate, mean something else to another command. */
 static bool is_for(const struct ctl *ctl, const struct key *key)
 {
-	bool sends = ctl->command->run == cmd_send || ctl->command->run == cmd_receive;
+	int (*run)(struct ctl *ctl) = ctl->command->run;
 
 	if (!ctl_takes(ctl->command, key->option))
 		return false;
-	if (!strcmp(key->section, "boot") || ctl->command->run == cmd_verify)
-		return ctl->command->run == cmd_verify && (!strcmp(key->section, "boot") ||
-							   !strcmp(key->section, "general"));
+	if (!strcmp(key->section, "boot"))
+		return run == cmd_verify;
+	if (!strcmp(key->section, "scrub"))
+		return run == cmd_scrub;
 	if (!strcmp(key->section, "send"))
-		return sends && (key->option != CTL_OPT_TO || ctl_sends_by_config(ctl));
-	return strcmp(key->section, "dedup") || ctl->command->run == cmd_dedup ||
-		ctl->command->run == cmd_prune;
+		return (run == cmd_send || run == cmd_receive) &&
+			(key->option != CTL_OPT_TO || ctl_sends_by_config(ctl));
+	if (!strcmp(key->section, "dedup"))
+		return run == cmd_dedup || run == cmd_copies || run == cmd_trim ||
+			run == cmd_offload || run == cmd_recall;
+	return true;
 }
 
 static int apply(struct ctl *ctl)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/suggest.h"
 #include "cli.h"
 #include "keep.h"
@@ -37,18 +38,12 @@ static const struct option_info {
 	[CTL_OPT_RESERVE] = { "reserve", 0, "SIZE", "space kept for deleting from a full pool" },
 	[CTL_OPT_COMPRESSION] = { "compression", 0, "none|zstd[:LEVEL]",
 				  "how new content is stored" },
-	[CTL_OPT_RECOMPRESS] = { "recompress", 0, "none|zstd[:LEVEL]",
-				 "store what is there in this way, and what will be new" },
 	[CTL_OPT_PIECES] = { "pieces", 0, "N|auto",
 			     "in how many pieces a segment of the newest version may be" },
 	[CTL_OPT_DEDUP] = { "dedup", 0, "reverse|inline",
 			    "where a snapshot looks for what the pool has already" },
-	[CTL_OPT_VERIFY_HITS] = { "verify-hits", 0, NULL,
-				  "compare blocks that inline deduplication finds, byte by byte" },
-	[CTL_OPT_LOOKUPS] = { "lookups", 0, NULL,
-			      "show what inline deduplication looked up in its index" },
-	[CTL_OPT_ISOLATION] = { "isolation", 0, NULL,
-				"show how many volumes and versions a lost frame would hurt" },
+	[CTL_OPT_VERIFY_HITS] = { "verify-hits", 0, NULL, NULL },
+	[CTL_OPT_ISOLATION] = { "isolation", 0, NULL, NULL },
 	[CTL_OPT_RESET] = { "reset", 0, NULL, "let the volume do as the pool does" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH",
 			   "an image, device, URI, FORMAT:FILE or - to read; a pool to get from" },
@@ -64,7 +59,7 @@ static const struct option_info {
 	[CTL_OPT_GROUP] = { "group", 0, "NAME",
 			    "take versions of all these volumes at one moment, with this tag" },
 	[CTL_OPT_TO] = { "to", 0, "TARGET",
-			 "a file or block device, - for stdout; a pool to send to" },
+			 "a file or block device; a pool to send to" },
 	[CTL_OPT_TAR] = { "tar", 0, "FILE", "write a tar of it to FILE, - for stdout" },
 	[CTL_OPT_FULL] = { "full", 0, NULL, "write everything, not only what differs" },
 	[CTL_OPT_KEEP_LAST] = { "keep-last", 0, "N", "keep the last N versions" },
@@ -83,14 +78,12 @@ static const struct option_info {
 	[CTL_OPT_ALL] = { "all", 0, NULL,
 			  "all volumes that are attached, or in the pool, or all exports" },
 	[CTL_OPT_META] = { "meta", 0, "DEVICE", "device for the metadata of the target" },
-	[CTL_OPT_COW_SIZE] = { "cow-size", 0, "SIZE",
-			       "room for data overwritten while it is copied" },
+	[CTL_OPT_COW_SIZE] = { "cow-size", 0, "SIZE", NULL },
 	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
 			       "allow writes, and discard them in the end" },
 	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL,
 				  "do not keep the present content as a version" },
-	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
-				   "how long each hook may take (60)" },
+	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS", NULL },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "replace FILE as a whole, instead of stdout" },
 	[CTL_OPT_HTML] = { "html", 0, "FILE", "write a page to FILE, or to stdout for -" },
 	[CTL_OPT_TEXTFILE] = { "textfile", 0, NULL, "write to the file named in revdedup.conf" },
@@ -107,17 +100,14 @@ static const struct option_info {
 	[CTL_OPT_BACKGROUND] = { "background", 0, NULL, "return when it is ready" },
 	[CTL_OPT_RATE] = { "rate", 0, "SIZE", "read and write no more than SIZE a second" },
 	[CTL_OPT_TIME] = { "time", 0, "TIME", "end after TIME, such as 30m or 2h" },
-	[CTL_OPT_OLDER] = { "older", 0, "N",
-			    "leave what fewer than N later versions replace (2)" },
-	[CTL_OPT_LEAST_RUN] = { "least-run", 0, "N", "leave runs of fewer than N blocks (4)" },
-	[CTL_OPT_TEMP] = { "temp", 0, "DIR", "for temporary files (the pool)" },
+	[CTL_OPT_OLDER] = { "older", 0, "N", NULL },
+	[CTL_OPT_LEAST_RUN] = { "least-run", 0, "N", NULL },
+	[CTL_OPT_TEMP] = { "temp", 0, "DIR", NULL },
 	[CTL_OPT_SAMPLE] = { "sample", 0, "N%|SIZE", "read so much; the next one goes on" },
-	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0",
-			     "have so much a second time, on another disk" },
-	[CTL_OPT_MODE] = { "mode", 0, "zeros|pool", "what of a volume to give back" },
-	[CTL_OPT_COLD] = { "cold", 0, "N", "leave what is younger than N versions (24)" },
-	[CTL_OPT_UNDO] = { "undo", 0, NULL, "copy back what a volume reads from the pool" },
+	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0", NULL },
+	[CTL_OPT_COLD] = { "cold", 0, "N", NULL },
 	[CTL_OPT_NEWEST] = { "newest", 0, "N", "no more than N versions of each volume" },
+	[CTL_OPT_SORT] = { "sort", 0, "time|size|changed|unique", "the greatest last" },
 	[CTL_OPT_SINCE] = { "since", 0, "VERSION",
 			    "only what is newer; a stream builds on that version" },
 	[CTL_OPT_AS] = { "as", 0, "NAME", "the name of the volume in the pool that receives" },
@@ -140,12 +130,7 @@ static const struct option_info {
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };
 
-/* With the same name, of prune: what it does next. */
-static const struct option_info prune_dedup = {
-	"dedup", 0, NULL, "then let old versions give up blocks, as 'dedup' does"
-};
-
-/* The same of verify. */
+/* With the same name, of verify. */
 static const struct option_info verify_volumes = {
 	"volumes", 0, "PATTERN [RULE]", "what --all means, such as 'web*'; may be repeated"
 };
@@ -183,8 +168,58 @@ static const struct option_info *info_of(const struct ctl_command *command, enum
 		return &send_compression;
 	if (option == CTL_OPT_TO && command && command->run == cmd_files)
 		return &files_to;
-	return option == CTL_OPT_DEDUP && command && command->run == cmd_prune ? &prune_dedup :
-		&infos[option];
+	return &infos[option];
+}
+
+/* What went, and the sentence that it has for one release. */
+static const struct {
+	const char *command;		/* NULL: any */
+	enum ctl_option option;		/* CTL_OPTIONS: an operand, or a name that is no option */
+	const char *name, *now;
+} were[] = {
+	{ NULL, CTL_OPTIONS, "retry-lock", "'--retry-lock' is '--lock-wait' now" },
+	{ NULL, CTL_OPTIONS, "recompress", "'compact --recompress' is 'recompress' now" },
+	{ NULL, CTL_OPTIONS, "mode",
+	  "'dedup --mode zeros' is 'trim' now, and 'dedup --mode pool' is 'offload'" },
+	{ NULL, CTL_OPTIONS, "undo", "'dedup --undo' is 'recall' now" },
+	{ NULL, CTL_OPTIONS, "lookups",
+	  "'stats --lookups' is 'lookups' of each 'snapshot --json' now" },
+	{ NULL, CTL_OPT_COPIES, NULL, "'dedup --copies SHARE' is 'copies SHARE' now" },
+	{ "prune", CTL_OPT_DEDUP, NULL, "'prune --dedup' is 'prune', and then 'dedup', now" },
+	{ "dedup", CTL_OPT_ALL, NULL, "'dedup --all' is 'trim --all' and 'offload --all' now" },
+	{ "dedup", CTL_OPT_COLD, NULL, "'dedup --cold' is 'offload --cold' now" },
+	{ "dedup", CTL_OPT_TO, NULL, "'dedup --to' is 'copies --to' now" },
+	{ "dedup", CTL_OPTIONS, NULL, "'dedup VOL' is 'trim VOL' or 'offload VOL' now" },
+};
+
+static const char *was_name(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(were); i++)
+		if (were[i].name && !strcmp(were[i].name, name))
+			return were[i].now;
+	return NULL;
+}
+
+const char *ctl_option_now(const struct ctl_command *command, enum ctl_option option)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(were); i++)
+		if (!were[i].name && were[i].option == option &&
+		    (!were[i].command || !strcmp(were[i].command, command->name)))
+			return were[i].now;
+	return NULL;
+}
+
+bool ctl_is_expert(const struct ctl_command *command, enum ctl_option option)
+{
+	if (command && command->run == cmd_snapshot && (option == CTL_OPT_COMPRESSION ||
+							option == CTL_OPT_PIECES ||
+							option == CTL_OPT_DEDUP))
+		return true;
+	return !info_of(command, option)->help && option != CTL_OPT_COPIES;
 }
 
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
@@ -255,8 +290,8 @@ static int complain_long(const struct ctl *ctl, const char *text)
 	unsigned int i, nr = 0;
 
 	snprintf(name, sizeof(name), "%.*s", (int)len, text + 2);
-	if (!strcmp(name, "retry-lock"))
-		return ctl_usage(ctl, "'--retry-lock' is '--lock-wait' now");
+	if (was_name(name))
+		return ctl_usage(ctl, "%s", was_name(name));
 	for (i = 0; i < CTL_OPTIONS; i++) {
 		if (ctl->command && !ctl_takes(ctl->command, i))
 			continue;
@@ -278,6 +313,9 @@ static int complain(const struct ctl *ctl, int c, char *const *argv)
 {
 	const char *text = argv[optind - 1];
 
+	if (c == ':' && ctl->command && optopt >= NO_LETTER &&
+	    ctl_option_now(ctl->command, optopt - NO_LETTER))
+		return ctl_usage(ctl, "%s", ctl_option_now(ctl->command, optopt - NO_LETTER));
 	if (c == ':')
 		return ctl_usage(ctl, "'%s' needs a value", text);
 	/* The letter may be one of several behind one dash. */
@@ -378,6 +416,27 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
 	return 0;
 }
 
+int ctl_value_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
+{
+	const char *text = ctl_value(ctl, CTL_OPT_TIME);
+	u64 time = 0;
+	int r;
+
+	*ret_rate = 0;
+	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
+	if (!r && text && ctl_time_limit_parse(text, &time))
+		r = ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
+	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < CTL_RATE_MIN)
+		r = ctl_usage(ctl, "--rate must be at least 1M");
+	*ret_until_us = time ? rd_now_us() + time : 0;
+	return r;
+}
+
+bool ctl_ended_early(const struct ctl *ctl, bool out_of_time)
+{
+	return out_of_time && ctl_has_typed(ctl, CTL_OPT_TIME);
+}
+
 /* 0 would stand for the default of libzstd, whatever that is. */
 static bool parse_level(const char *text, int *ret)
 {
@@ -390,10 +449,8 @@ static bool parse_level(const char *text, int *ret)
 	return *ret >= RD_PACK_LEVEL_MIN;
 }
 
-int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
-			  struct rd_compression *ret)
+int ctl_value_compression(const struct ctl *ctl, const char *text, struct rd_compression *ret)
 {
-	const char *text = ctl_value(ctl, option);
 	int level = RD_PACK_LEVEL;
 
 	*ret = (struct rd_compression){ .codec = DMR_CODEC_RAW };
@@ -404,8 +461,8 @@ int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
 		*ret = (struct rd_compression){ .codec = DMR_CODEC_ZSTD, .level = level };
 		return 0;
 	}
-	return ctl_usage(ctl, "--%s is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
-			 infos[option].name, RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
+	return ctl_usage(ctl, "a compression is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
+			 RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
 }
 
 bool ctl_pieces_are_auto(const struct ctl *ctl)
@@ -477,6 +534,7 @@ int ctl_value_rule(const struct ctl *ctl, struct rd_rule_change *ret)
 
 void ctl_print_options(const struct ctl_command *command)
 {
+	bool any_expert = false;
 	char text[80];
 	unsigned int i;
 
@@ -486,9 +544,14 @@ void ctl_print_options(const struct ctl_command *command)
 		/* --yes only where it does something. */
 		if (!ctl_takes(command, i) || (i == CTL_OPT_YES && !(command->options >> i & 1)))
 			continue;
+		any_expert |= ctl_is_expert(command, i);
+		if (!info->help || ctl_is_expert(command, i))
+			continue;
 		snprintf(text, sizeof(text), "%c%c%c --%s%s%s", info->letter ? '-' : ' ',
 			 info->letter ? info->letter : ' ', info->letter ? ',' : ' ',
 			 info->name, info->value ? " " : "", info->value ? info->value : "");
 		printf("  %-32s %s\n", text, info->help);
 	}
+	if (any_expert)
+		puts("\nIt has more options, which few need: revdedup-expert(8).");
 }

@@ -114,11 +114,11 @@ static const struct text texts[RD_REMEDIES] = {
 
 	[RD_REMEDY_CLONE_THIN] = {
 		"'revdedupctl clone' with --thinpool makes a thin volume of a version", NULL },
-	[RD_REMEDY_REPEAT_DEDUP] = {
-		"'revdedupctl dedup' goes on", "'revdedupctl dedup %s' goes on" },
-	[RD_REMEDY_UNDO_DEDUP] = {
-		"'revdedupctl dedup --undo' copies them back",
-		"'revdedupctl dedup --undo %s' copies them back" },
+	[RD_REMEDY_TRIM] = { "'revdedupctl trim' goes on", "'revdedupctl trim %s' goes on" },
+	[RD_REMEDY_REPEAT] = { "the same command goes on", NULL },
+	[RD_REMEDY_RECALL] = {
+		"'revdedupctl recall' copies them back",
+		"'revdedupctl recall %s' copies them back" },
 	[RD_REMEDY_DEDUP_ANYWAY] = { "--force does it anyway", NULL },
 	[RD_REMEDY_TAKE_SNAPSHOT] = {
 		"'revdedupctl snapshot' makes one", "'revdedupctl snapshot %s' makes one" },

@@ -27,8 +27,6 @@
 #define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
 			 O(REMOVE_ALL))
-/* Of a pass over the pool. */
-#define PASS		(O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP) | O(COPIES))
 #define ANY		1000000
 
 /* In the order of 'help', see there. */
@@ -40,7 +38,7 @@ const struct ctl_command ctl_commands[] = {
 	  O(HOOK_TIMEOUT) | O(ALL) | O(SIZE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
 	  O(VERIFY_HITS) | O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
 	{ "list", "ls", { "versions", "snapshots" }, "[VOL|@TAG]", "list versions",
-	  COMMON, 0, 1, false, cmd_list },
+	  COMMON | O(NEWEST) | O(SORT), 0, 1, false, cmd_list },
 	{ "show", NULL, { "info" }, "VOL[@VERSION]|@TAG", "describe a version",
 	  COMMON, 1, 1, false, cmd_show },
 	{ "status", NULL, { NULL }, "[VOL]", "show pool and volumes; exits 1 if one needs attention",
@@ -94,7 +92,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "delete", "rm", { "remove", "forget" }, "VOL@VERSION|@TAG...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
 	{ "prune", NULL, { "expire" }, "[VOL] [--keep-...]", "delete versions that no rule keeps",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP | O(DEDUP) | PASS, 0, 1, false, cmd_prune },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP, 0, 1, false, cmd_prune },
 	{ "init", NULL, { "create-pool" }, "[POOL]", "make a pool in the directory POOL",
 	  O(DATA) | O(SIZE) | O(RESERVE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(FORCE) |
 	  O(JSON) | O(QUIET) | O(VERBOSE), 0, 1,
@@ -112,20 +110,33 @@ const struct ctl_command ctl_commands[] = {
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
 	{ "tune", NULL, { NULL }, "[VOL]", "show or change how what is new is stored, by default or of VOL",
 	  COMMON | O(PIECES) | O(DEDUP) | O(RESET), 0, 1, false, cmd_tune },
-	{ "dedup", NULL, { "optimize" }, "[VOL...|--all]",
-	  "give up what is there twice, or what volumes need not hold",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE) | O(ALL) | O(MODE) | O(YES) |
-	  O(COLD) | O(UNDO), 0, ANY, false, cmd_dedup },
-	{ "compact", NULL, { "recompress" }, "--recompress none|zstd[:LEVEL]",
+	{ "dedup", NULL, { "optimize" }, "",
+	  "let old versions give up what the pool has twice",
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP),
+	  0, 0, false, cmd_dedup },
+	{ "copies", NULL, { NULL }, "[N%|SIZE|0]",
+	  "have what most volumes need a second time, on another disk",
+	  COMMON | O(PROGRESS) | O(RATE) | O(TO) | O(FORCE) | O(COPIES), 0, 1, false, cmd_copies },
+	{ "recompress", NULL, { "compact" }, "none|zstd[:LEVEL]",
 	  "store what is in the pool compressed, or raw",
-	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
+	  COMMON | O(PROGRESS), 1, 1, false, cmd_recompress },
+	{ "trim", NULL, { NULL }, "VOL...|--all",
+	  "give zeros of attached volumes back to their thin pool",
+	  HOST | O(CONFIG) | O(PROGRESS) | O(DRY_RUN) | O(ALL) | O(RATE) | O(TIME),
+	  0, ANY, false, cmd_trim },
+	{ "offload", NULL, { NULL }, "VOL...|--all",
+	  "let attached volumes read cold blocks from the pool only",
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(YES) | O(FORCE) | O(ALL) | O(RATE) | O(TIME) |
+	  O(COLD), 0, ANY, false, cmd_offload },
+	{ "recall", NULL, { NULL }, "VOL...|--all",
+	  "copy back what attached volumes read from the pool",
+	  HOST | O(CONFIG) | O(PROGRESS) | O(ALL) | O(RATE), 0, ANY, false, cmd_recall },
 	{ "grow", NULL, { "resize" }, "", "give a pool more room: a longer file, or all of its device",
 	  COMMON | O(SIZE), 0, 0, false, cmd_grow },
 	{ "take-over", NULL, { "takeover" }, "", "have a pool in RADOS that another host has",
 	  COMMON | O(FORCE), 0, 0, false, cmd_take_over },
-	{ "stats", NULL, { "du", "df" }, "[VOL --lookups|--isolation]",
-	  "show how much is in the pool",
-	  COMMON | O(LOOKUPS) | O(ISOLATION), 0, 1, false, cmd_stats },
+	{ "stats", NULL, { "du", "df" }, "", "show how much is in the pool",
+	  COMMON | O(ISOLATION), 0, 0, false, cmd_stats },
 	{ "report", NULL, { NULL }, "[VOL...] --html FILE|--json",
 	  "draw what changed, what is shared, and what a rule would free",
 	  COMMON | O(HTML) | (KEEP & ~O(REMOVE_ALL)), 0, ANY, false, cmd_report },
@@ -232,14 +243,22 @@ static int set_common(struct ctl *ctl)
 static int check_usage(struct ctl *ctl)
 {
 	const struct ctl_command *command = ctl->command;
+	const char *now;
 	unsigned int i;
 
-	for (i = 0; i < ctl->nr_given; i++)
+	for (i = 0; i < ctl->nr_given; i++) {
+		now = ctl_option_now(command, ctl->given[i].option);
+		if (now)
+			return ctl_usage(ctl, "%s", now);
 		if (!ctl_takes(command, ctl->given[i].option))
 			return ctl_usage(ctl, "'%s' does not take --%s", command->name,
 					 ctl_option_name(ctl->given[i].option));
+	}
+	now = ctl_option_now(command, CTL_OPTIONS);
 	if (ctl->nr_operands < command->min)
 		return ctl_usage(ctl, "'%s' needs %s", command->name, command->operands);
+	if (ctl->nr_operands > command->max && now)
+		return ctl_usage(ctl, "%s", now);
 	if (ctl->nr_operands > command->max)
 		return ctl_usage(ctl, "unexpected argument '%s'", ctl->operands[command->max]);
 	return set_common(ctl);
@@ -358,12 +377,12 @@ static int run_line(struct ctl *ctl, int argc, char **argv)
 
 /*
  * Is an error to be an object on stdout? Not where stdout would be the content of a version:
- * of 'dump', 'restore --to -' and 'files --tar -', which refuse --json. The arguments behind one
- * that is wrong were not parsed.
+ * of 'dump' and 'files --tar -', which refuse --json. The arguments behind one that is wrong were
+ * not parsed.
  */
 static bool errors_are_json(const struct ctl *ctl, char **argv)
 {
-	const char *to = ctl_value(ctl, ctl_has(ctl, CTL_OPT_TAR) ? CTL_OPT_TAR : CTL_OPT_TO);
+	const char *to = ctl_value(ctl, CTL_OPT_TAR);
 	bool json = ctl_has(ctl, CTL_OPT_JSON);
 
 	for (; *argv && strcmp(*argv, "--"); argv++)

@@ -105,14 +105,13 @@ hurt_rows() {
 	now=$(hurt)
 	row "  volumes that a lost frame hurts, before and after" "$1 $now"
 	for percent in 1 2 5 10 20; do
-		revdedupctl -q dedup --older 0 --least-run 1 --copies "$percent%" \
-			--to "$dir/copies" --force
+		revdedupctl -q copies "$percent%" --to "$dir/copies" --force
 		now=$(hurt copies)
 		row "    with copies of $percent %" "$now"
 		[ "$(calc "$now <= $1 ? 1 : 0" %d)" = 0 ] || break
 	done
 	row "  with copies / before" "$(calc "$now / $1")" "<= 1" "$now / $1 <= 1"
-	revdedupctl -q dedup --older 0 --least-run 1 --copies 0 --force
+	revdedupctl -q copies 0
 }
 
 # inline_rows SNAPSHOTS FIRST: in a pool that looks for blocks in all others when it stores them;

@@ -29,8 +29,8 @@ size_rows() {
 	row "$1: index / content, %" "$share" "<= 0.05" "$share <= 0.05"
 }
 
-# of_lookups NAME: of all lookups in this pool; of a name that comes twice, as one of the reads.
-of_lookups() { revdedupctl stats --lookups --json | grep '"lookups_total"' | field "$1"; }
+# of_lookups NAME: the sum of all reports; of a name that comes twice, as one of the reads.
+of_lookups() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$dir/reports" | awk '{ n += $1 } END { print n + 0 }'; }
 
 # table_row NAME: what reads a page of the index or fingerprints of frames, as a share of what would
 # read a page with neither the vector nor the cache. These fingerprints are what the cache has.

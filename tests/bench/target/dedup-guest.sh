@@ -85,14 +85,14 @@ peers() {
 }
 
 # dedup VOLUME...: as far as there is anything to do.
-dedup() { revdedupctl -q dedup "$@" --mode pool --cold 0 --force --yes; }
+dedup() { revdedupctl -q offload "$@" --cold 0 --force --yes; }
 
 # warm_up VOLUME...: from here on they have a table, as each volume has that was deduplicated.
 warm_up() {
 	local name
 	dedup "$@"
 	for name; do
-		revdedupctl -q dedup --undo "$name"
+		revdedupctl -q recall "$name"
 	done
 }
 
@@ -113,7 +113,7 @@ has_read() { [ "$(pool_sectors)" -gt "$1" ]; }
 # As nice as the unit that is shipped.
 dedup_on() {
 	while [ -e "$tmp/go" ]; do
-		nice -n 10 revdedupctl -q dedup "$@" --mode pool --cold 0 --force --yes \
+		nice -n 10 revdedupctl -q offload "$@" --cold 0 --force --yes \
 			--rate "$rate" &
 		echo $! >"$tmp/go"
 		wait $! || :
@@ -144,7 +144,7 @@ dedup_stop() {
 	children_us >"$tmp/cpu"
 	echo "beside $said $(($(<"$tmp/cpu") - cpu))"
 	for name in "${@:3}"; do
-		revdedupctl -q dedup --undo "$name"
+		revdedupctl -q recall "$name"
 	done
 }
 
@@ -331,7 +331,7 @@ find_one() {
 		to=$(now_us)
 		echo "find $1 $2 $what $((to - from)) $find_mib"
 	done
-	revdedupctl -q dedup --undo slow/find
+	revdedupctl -q recall slow/find
 }
 
 # disks MS: reads take so long.
@@ -385,7 +385,7 @@ cold_one() {
 		revdedupctl -q snapshot "$vg/$name"
 	done
 	for cold in "$1" 0; do
-		revdedupctl -q dedup "$vg/$name" --mode pool --cold "$cold" --force --yes
+		revdedupctl -q offload "$vg/$name" --cold "$cold" --force --yes
 		before=$(nr_pool "$name")
 		"${stream[@]}" --skip $(($1 * $2)) --count $(($1 * $2)) "$(device_of "$name")" \
 			>/dev/null

@@ -90,7 +90,7 @@ measure() {
 	space "$1-tables" "$tables"
 }
 
-give() { revdedupctl -q dedup "$vg/$1" --mode pool --cold 0 --force --yes; }
+give() { revdedupctl -q offload "$vg/$1" --cold 0 --force --yes; }
 
 # What dm-thin has if all volumes are snapshots of the image.
 lazy() {
@@ -143,7 +143,7 @@ make_pool
 for ((i = 1; i <= volumes; i++)); do
 	revdedupctl -q attach $vg/vm$i
 	revdedupctl -q snapshot $vg/vm$i
-	[ $i -ne 1 ] || ! revdedupctl dedup $vg/vm1 --mode pool --cold 0 --yes >/tmp/said 2>&1 ||
+	[ $i -ne 1 ] || ! revdedupctl offload $vg/vm1 --cold 0 --yes >/tmp/said 2>&1 ||
 		echo "not refused" >/tmp/said
 	[ $i -ne 1 ] || echo "said $kind $(head -n 1 /tmp/said)"
 	give vm$i

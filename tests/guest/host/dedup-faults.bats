@@ -44,12 +44,12 @@ small_volume() {
 	mapped_is 12288 12416
 }
 
-to_pool=(dedup "$vg/vm1" --mode pool --cold 0 --force --yes)
+to_pool=(offload "$vg/vm1" --cold 0 --force --yes)
 
 give_to_pool() { revdedupctl -q "${to_pool[@]}"; }
 
 come_home() {
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	same
 	base_same
 }
@@ -201,7 +201,7 @@ fails() {
 	revdedupctl -q delete other@1
 	revdedupctl -q delete "$vg/vm1@2"
 	overwrite_pool
-	run revdedupctl compact --recompress zstd
+	run revdedupctl recompress zstd
 	[ "$status" -eq 11 ]
 	overwrite_pool
 	goes_on 0
@@ -396,7 +396,7 @@ fails() {
 		reads 2100
 		cmp /tmp/read /tmp/piece
 	done
-	fails revdedupctl dedup "$vg/vm1" --cold 0
+	fails revdedupctl offload "$vg/vm1" --cold 0
 	fails timeout 60 revdedupctl -q snapshot "$vg/vm1"
 	revdedupctl status "$vg/vm1" || :
 	table_of rdt-data "$data"

@@ -53,7 +53,7 @@ writer_is_content() {
 	}
 }
 
-# --- mode zeros
+# --- trim
 
 # zero_volume [MIB]: 64 MiB, with 12 MiB of random content and 36 MiB of zeros that take up space;
 # or less of all.
@@ -71,10 +71,10 @@ zero_volume() {
 
 @test "dedup: chunks of zeros are given back, and no table is left" {
 	zero_volume
-	revdedupctl dedup "$vg/vm1" -n
+	revdedupctl trim "$vg/vm1" -n
 	mapped_is 49152 50176
-	revdedupctl dedup "$vg/vm1" --json | tee /tmp/said
-	[ "$(json mode </tmp/said)" = zeros ]
+	revdedupctl trim "$vg/vm1" --json | tee /tmp/said
+	grep -q '"type": "trim"' /tmp/said
 	[ "$(json bytes_found </tmp/said)" -ge $((36 << 20)) ]
 	[ "$(json bytes_mapped </tmp/said)" -le $((14 << 20)) ]
 	mapped_is 13000 14336
@@ -84,7 +84,7 @@ zero_volume() {
 	run grep zeros= "$REVDEDUP_CONFIG"/volumes/*
 	[ "$status" -eq 1 ]
 	# Nothing is found where nothing takes up space.
-	revdedupctl dedup --all --json | tee /tmp/said
+	revdedupctl trim --all --json | tee /tmp/said
 	[ "$(json bytes_mapped </tmp/said)" = "$(json bytes_mapped_before </tmp/said)" ]
 	no_table
 	# The first write there takes up space again, and all is tracked as before.
@@ -104,10 +104,10 @@ zero_volume() {
 	zero_volume
 	writer_start 14 20 20
 	while kill -0 "$writer" 2>/dev/null; do
-		revdedupctl dedup "$vg/vm1"
+		revdedupctl trim "$vg/vm1"
 	done
 	writer_is_content
-	revdedupctl dedup "$vg/vm1"
+	revdedupctl trim "$vg/vm1"
 	no_table
 	cmp -n $((14 << 20)) "$vol" /tmp/rdt-pool/is
 	cmp -i $((34 << 20)) "$vol" /tmp/rdt-pool/is
@@ -119,10 +119,10 @@ zero_volume() {
 	local name next
 	zero_volume 16
 	for name in dedup-table dedup-marked dedup-aliased dedup-shed; do
-		for next in snapshot boot dedup; do
+		for next in snapshot boot trim; do
 			echo "then $next"
 			zeros 48 96
-			killed "$name" dedup "$vg/vm1"
+			killed "$name" trim "$vg/vm1"
 			runs
 			same
 			case $next in
@@ -136,7 +136,7 @@ zero_volume() {
 				;;
 			esac
 			same
-			revdedupctl -q dedup "$vg/vm1"
+			revdedupctl -q trim "$vg/vm1"
 			same
 			no_table
 			mapped_is 3900 4352
@@ -149,28 +149,32 @@ zero_volume() {
 @test "dedup: what gives nothing back, or would not be safe, is refused" {
 	make_lv vm2 16
 	revdedupctl -q attach "$vg/vm2"
-	run revdedupctl dedup "$vg/vm2"
+	run revdedupctl trim "$vg/vm2"
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"no thin volume"*"nothing was changed"* ]]
 	lvchange -qq --zero n "$vg/thin"
 	thin_volume 16
 	zeros 0 64
-	run revdedupctl dedup "$vg/vm1"
+	run revdedupctl trim "$vg/vm1"
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"does not zero new chunks"*"lvchange -Zy"* ]]
 	mapped_is 4096 4160
 	# With --all, one that is not thin is nobody's mistake.
 	lvchange -qq --zero y "$vg/thin"
-	run revdedupctl dedup --all
+	run revdedupctl trim --all
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output != *vm2* ]]
 	mapped_is 0 64
+	# None is offloaded.
+	run revdedupctl offload --all
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
 }
 
-# --- mode pool
+# --- offload
 
 # pool_volume [MIB]: 64 MiB, of which 40 are random, with a version; or less of all.
 pool_volume() {
@@ -185,32 +189,32 @@ pool_volume() {
 
 @test "dedup: a volume reads its cold blocks from the pool, and gives their space back" {
 	pool_volume
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 </dev/null
+	run revdedupctl offload "$vg/vm1" --cold 0 </dev/null
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"--force"* ]]
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force </dev/null
+	run revdedupctl offload "$vg/vm1" --cold 0 --force </dev/null
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"no backup of it any more"*"--yes"* ]]
 	mapped_is 40960 41984
 	# A dry run says so beforehand, and asks nothing.
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n </dev/null | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 -n </dev/null | tee /tmp/said
 	grep -q "would be refused without --force: .*not worth" /tmp/said
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json </dev/null | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 -n --json </dev/null | tee /tmp/said
 	[ "$(json bytes_estimate </tmp/said)" = 41943040 ]
 	grep -q '"refusal": "[^"]*not worth' /tmp/said
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --force --json </dev/null | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 -n --force --json </dev/null | tee /tmp/said
 	grep -q '"refusal": null' /tmp/said
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 --force --yes --json | tee /tmp/said
 	[ "$(json bytes_found </tmp/said)" = 41943040 ]
 	[ "$(json bytes_in_pool </tmp/said)" = 41943040 ]
 	mapped_is 0 1024
 	[ "$(tags)" = revdedup_partial ]
 	same
 	# Again: nothing is left to do, and nothing is asked.
-	revdedupctl dedup "$vg/vm1" --cold 0 --json | tee /tmp/said
-	[ "$(json mode </tmp/said)" = pool ]
+	revdedupctl offload "$vg/vm1" --cold 0 --json | tee /tmp/said
+	grep -q '"type": "offload"' /tmp/said
 	[ "$(json bytes_found </tmp/said)" = 0 ]
 	# What is written comes home.
 	random 100 33
@@ -227,11 +231,11 @@ pool_volume() {
 	nothing_held
 	same
 	revdedupctl -q check
-	revdedupctl dedup "$vg/vm1" --cold 0 --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 --json | tee /tmp/said
 	mapped_is 0 1024
 	same
 	# Back.
-	revdedupctl dedup --undo "$vg/vm1"
+	revdedupctl recall "$vg/vm1"
 	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	[ -z "$(tags)" ]
@@ -239,7 +243,7 @@ pool_volume() {
 	# The table line has the pool's name still; zeros come and go beside it.
 	zeros 100 33
 	note
-	revdedupctl -q dedup "$vg/vm1"
+	revdedupctl -q trim "$vg/vm1"
 	same
 	no_table
 	revdedupctl -q delete "$vg/vm1@2"
@@ -254,7 +258,7 @@ pool_volume() {
 	writer_start 10 8 25
 	while kill -0 "$writer" 2>/dev/null; do
 		revdedupctl -q snapshot "$vg/vm1"
-		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 		revdedupctl -q prune "$vg/vm1" --keep-last 1
 	done
 	writer_is_content
@@ -262,35 +266,35 @@ pool_volume() {
 	cmp -i $((18 << 20)) "$vol" /tmp/rdt-pool/is
 	note
 	revdedupctl -q snapshot "$vg/vm1"
-	revdedupctl -q dedup "$vg/vm1" --cold 0
+	revdedupctl -q offload "$vg/vm1" --cold 0
 	same
 	mapped_is 0 1024
 	revdedupctl -q check
 	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
 # bats test_tags=soak
 @test "dedup: killed while a table takes the place of another, the volume goes on" {
 	zero_volume
-	killed dm-swap dedup "$vg/vm1"
+	killed dm-swap trim "$vg/vm1"
 	runs
 	same
 	revdedupctl -q snapshot "$vg/vm1"
-	killed dm-swap dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	killed dm-swap offload "$vg/vm1" --cold 0 --force --yes
 	runs
 	same
-	revdedupctl -q dedup "$vg/vm1"
+	revdedupctl -q trim "$vg/vm1"
 	no_table
 	same
 }
 
-@test "dedup: mode pool and its way back, killed at each step" {
+@test "dedup: offload and its way back, killed at each step" {
 	local name
 	pool_volume 16
 	for name in dedup-table dedup-leased lease-add dedup-marked dedup-aliased dedup-shed; do
-		killed $name dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		killed $name offload "$vg/vm1" --cold 0 --force --yes
 		runs
 		same
 		if [ $((RANDOM % 2)) -eq 0 ]; then
@@ -298,19 +302,19 @@ pool_volume() {
 			revdedupctl -q attach "$vg/vm1"
 			same
 		fi
-		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 		same
 		mapped_is 0 64
 		# A snapshot that is killed before the lease has moved on.
 		killed lease-moved snapshot "$vg/vm1"
-		revdedupctl -q dedup "$vg/vm1" --cold 0
+		revdedupctl -q offload "$vg/vm1" --cold 0
 		revdedupctl -q prune "$vg/vm1" --keep-last 1
 		nothing_held
 		same
-		killed undo-started dedup --undo "$vg/vm1"
+		killed undo-started recall "$vg/vm1"
 		same
-		killed undo-home dedup --undo "$vg/vm1"
-		revdedupctl -q dedup --undo "$vg/vm1"
+		killed undo-home recall "$vg/vm1"
+		revdedupctl -q recall "$vg/vm1"
 		same
 		[ -z "$(tags)" ]
 		cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
@@ -321,23 +325,23 @@ pool_volume() {
 # bats test_tags=soak
 @test "dedup: it does not leave a volume without room to come back" {
 	pool_volume
-	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 	lvcreate -qq --yes --type thin --virtualsize 140M --thinpool thin --name full "$vg"
 	dd if=/dev/urandom of="/dev/$vg/full" bs=1M count=130 oflag=direct status=none
-	run revdedupctl dedup --undo "$vg/vm1"
+	run revdedupctl recall "$vg/vm1"
 	echo "$output"
 	[ "$status" -eq 12 ]
 	[[ $output == *"nothing was copied"* ]]
 	same
 	lvremove -qq --yes "$vg/full"
-	revdedupctl dedup --undo "$vg/vm1"
+	revdedupctl recall "$vg/vm1"
 	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
 @test "dedup: what the volume reads stays, whatever versions are deleted" {
 	pool_volume
-	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 	revdedupctl -q delete "$vg/vm1@1"
 	same
 	# Something else takes the space of what was freed.
@@ -358,12 +362,12 @@ pool_volume() {
 	run revdedupctl rollback "$vg/vm1@latest" --yes
 	echo "$output"
 	[ "$status" -eq 11 ]
-	[[ $output == *"dedup --undo"* ]]
+	[[ $output == *"recall"* ]]
 	same
 	# A pool that is damaged would be the end of it: said before, and by status.
 	revdedupctl status "$vg/vm1" | tee /tmp/said
 	grep -q "from the pool '.*' only, could need as much" /tmp/said
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	revdedupctl -q check
 }
@@ -371,27 +375,27 @@ pool_volume() {
 @test "dedup: only what is cold, clean, and the same is given to the pool" {
 	pool_volume
 	# By default nothing is cold that has been there for one version.
-	revdedupctl dedup "$vg/vm1" --mode pool -n --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" -n --json | tee /tmp/said
 	[ "$(json bytes_estimate </tmp/said)" = 0 ]
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 0 -n --json | tee /tmp/said
 	[ "$(json bytes_estimate </tmp/said)" = $((40 << 20)) ]
 	random 3 1
 	note
 	# Behind the target's back: that segment is clean.
 	dd if=/dev/urandom of="/dev/$vg/vm1" bs=4k seek=8500 count=1 oflag=direct conv=notrunc status=none
 	note
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	run revdedupctl offload "$vg/vm1" --cold 0 --force --yes
 	echo "$output"
 	[ "$status" -eq 4 ]
 	[[ $output == *"differ at offset $((8500 * 4096)), and nothing was written there"*scrub* ]]
 	same
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	# Where the last snapshot went to another pool, this one's version says nothing.
 	revdedupctl -q init --compression none --size 512M /tmp/rdt-pool/two
 	revdedupctl -q snapshot "$vg/vm1" --pool /tmp/rdt-pool/two
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	run revdedupctl offload "$vg/vm1" --cold 0 --force --yes
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"the last snapshot is not in this pool"* ]]
@@ -399,7 +403,7 @@ pool_volume() {
 
 # found COLD CHUNKS: does a run find these cold, and nothing else?
 found() {
-	revdedupctl dedup "$vg/vm1" --mode pool --cold "$1" --force --yes --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold "$1" --force --yes --json | tee /tmp/said
 	echo "wanted: $2 chunks"
 	[ "$(json bytes_found </tmp/said)" = $(($2 << 16)) ]
 	same
@@ -407,7 +411,7 @@ found() {
 
 # estimated COLD CHUNKS
 estimated() {
-	revdedupctl dedup "$vg/vm1" --mode pool --cold "$1" -n --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold "$1" -n --json | tee /tmp/said
 	echo "wanted: $2 chunks"
 	[ "$(json bytes_estimate </tmp/said)" = $(($2 << 16)) ]
 }
@@ -446,14 +450,14 @@ estimated() {
 	found 1 2
 	mapped_is 128 192
 	revdedupctl -q check
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
 # returned CHUNKS COLD: do so many chunks come home before this run, and how cold is it then?
 returned() {
 	revdedupctl -q snapshot "$vg/vm1"
-	revdedupctl dedup "$vg/vm1" --cold 1 --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 1 --json | tee /tmp/said
 	echo "wanted: $1 chunks, cold $2"
 	[ "$(json bytes_came_home </tmp/said)" = $(($1 << 16)) ]
 	[ "$(json cold </tmp/said)" = "$2" ]
@@ -474,7 +478,7 @@ returned() {
 	grep -q "leaves blocks that were written within 2 versions" /tmp/said
 	# 12 of 590, neither much nor little; a dry run changes nothing.
 	random 50 12
-	revdedupctl dedup "$vg/vm1" --cold 1 -n
+	revdedupctl offload "$vg/vm1" --cold 1 -n
 	returned 12 2
 	# 3 of 578
 	random 62 3
@@ -482,40 +486,39 @@ returned() {
 	[ "$(json bytes_found </tmp/said)" = $((62 << 16)) ]
 	run grep dedup_cold "$REVDEDUP_CONFIG"/volumes/*
 	[ "$status" -eq 1 ]
-	# What is copied home by --undo has not come home by itself.
+	# What is copied home by recall has not come home by itself.
 	random 0 100
 	returned 97 2
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	run grep -e dedup_cold -e dedup_in_pool "$REVDEDUP_CONFIG"/volumes/*
 	[ "$status" -eq 1 ]
 	note
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 1 --force --yes --json | tee /tmp/said
+	revdedupctl offload "$vg/vm1" --cold 1 --force --yes --json | tee /tmp/said
 	[ "$(json bytes_came_home </tmp/said)" = 0 ]
 	[ "$(json cold </tmp/said)" = 1 ]
 	same
 }
 
 # bats test_tags=soak
-@test "dedup: a run of zeros does not finish one of mode pool, nor hide it" {
+@test "dedup: a run of zeros does not finish an offload, nor hide it" {
 	# All is in the second window.
 	thin_volume 128
 	random 1100 160
 	revdedupctl -q snapshot "$vg/vm1"
 	note
-	killed dedup-aliased dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	killed dedup-aliased offload "$vg/vm1" --cold 0 --force --yes
 	mapped_is 10240 11264
-	revdedupctl -q dedup "$vg/vm1" --mode zeros
+	revdedupctl -q trim "$vg/vm1"
 	mapped_is 10240 11264
-	revdedupctl -q dedup "$vg/vm1" --cold 0
+	revdedupctl -q offload "$vg/vm1" --cold 0
 	mapped_is 0 64
 	same
 }
 
-# disturbed MODE: suspend the volume while the first window is read.
+# disturbed COMMAND OPTION...: suspend the volume while the first window is read.
 disturbed() {
 	local pid
-	REVDEDUP_FAIL=dedup-marked=stop revdedupctl -q dedup "$vg/vm1" --mode "$1" --cold 0 \
-		--force --yes 3>&- &
+	REVDEDUP_FAIL=dedup-marked=stop revdedupctl -q "$1" "$vg/vm1" "${@:2}" 3>&- &
 	pid=$!
 	retry 300 0.1 is_stopped $pid
 	dmsetup suspend "${vol##*/}"
@@ -533,9 +536,9 @@ disturbed() {
 	run grep device_dedup /tmp/said
 	[ "$status" -eq 1 ]
 	zeros 900 20
-	disturbed zeros
+	disturbed trim
 	mapped_is 40960 41984
-	disturbed pool
+	disturbed offload --cold 0 --force --yes
 	mapped_is 0 64
 	same
 	revdedupctl metrics | grep device_dedup | tee /tmp/said
@@ -544,7 +547,7 @@ disturbed() {
 	# One that fails is none.
 	sed -i 's/^dedup_time=.*/dedup_time=17/' "$REVDEDUP_CONFIG"/volumes/*
 	zeros 900 20
-	run env REVDEDUP_FAIL=dedup-aliased=EIO revdedupctl -q dedup "$vg/vm1" --mode zeros
+	run env REVDEDUP_FAIL=dedup-aliased=EIO revdedupctl -q trim "$vg/vm1"
 	[ "$status" -ne 0 ]
 	revdedupctl metrics | grep 'last_success[^ ]* 17$'
 }
@@ -565,13 +568,13 @@ disturbed() {
 	at=$(grep -abo RDPACK1 "$data" | head -n 1 | cut -d : -f 1)
 	dd if="$data" of=/tmp/saved bs=1 skip=$((at + 600)) count=64 status=none
 	dd if=/dev/zero of="$data" bs=1 seek=$((at + 600)) count=64 conv=notrunc status=none
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y
+	run revdedupctl offload "$vg/vm1" --cold 0 -f -y
 	echo "$output"
 	[[ $status -eq 4 && $output == *"is damaged in its group"* ]]
 	mapped_is 256 512
 	same
 	dd if=/tmp/saved of="$data" bs=1 seek=$((at + 600)) conv=notrunc status=none
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y
+	revdedupctl offload "$vg/vm1" --cold 0 -f -y
 	mapped_is 0 64
 	same
 }
@@ -587,7 +590,7 @@ disturbed() {
 	killed rollback-ended rollback "$vg/vm1@1" --yes
 	retry 100 0.2 timeout 5 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none
 	same
-	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	run revdedupctl offload "$vg/vm1" --cold 0 --force --yes
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"reads blocks of an older version"*"revdedupctl snapshot"* ]]
@@ -597,13 +600,13 @@ disturbed() {
 	same
 	# The next version is what the volume reads, and so it may go on.
 	revdedupctl -q snapshot "$vg/vm1"
-	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 	same
 	revdedupctl -q delete "$vg/vm1@2"
 	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
 	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
 	same
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	revdedupctl -q check
 }

@@ -22,9 +22,9 @@ teardown() { lvm_teardown; }
 	random 0 256
 	revdedupctl -q snapshot "$vg/vm1"
 	note
-	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
 	lvcreate -qq --yes --type thin --virtualsize 60M --thinpool thin --name full "$vg"
-	revdedupctl dedup --undo --rate 1M "$vg/vm1" >/tmp/said 2>&1 3>&- &
+	revdedupctl recall --rate 1M "$vg/vm1" >/tmp/said 2>&1 3>&- &
 	pid=$!
 	sleep 2
 	! dd if=/dev/urandom of="/dev/$vg/full" bs=64k count=960 oflag=direct status=none || return
@@ -34,7 +34,7 @@ teardown() { lvm_teardown; }
 	grep -q "is not being copied back any more.*MiB are left" /tmp/said
 	same
 	lvremove -qq --yes "$vg/full"
-	revdedupctl -q dedup --undo "$vg/vm1"
+	revdedupctl -q recall "$vg/vm1"
 	same
 	dd if="/dev/$vg/vm1" bs=1M iflag=direct status=none | cmp - /tmp/rdt-pool/is
 	revdedupctl -q check

@@ -32,7 +32,7 @@ thin() {
 	$fleet write "$2" "$3" $mib "$4" "$keep/$1"
 }
 
-give() { revdedupctl -q dedup "$vg/$1" --mode pool --cold 0 --force --yes; }
+give() { revdedupctl -q offload "$vg/$1" --cold 0 --force --yes; }
 
 # shared LV...: take a version of each, and let it read from the pool.
 shared() {
@@ -111,7 +111,7 @@ at_most() {
 home() {
 	local lv
 	for lv; do
-		revdedupctl -q dedup --undo "$vg/$lv"
+		revdedupctl -q recall "$vg/$lv"
 		cmp "/dev/$vg/$lv" "$keep/$lv"
 	done
 }

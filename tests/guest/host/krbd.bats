@@ -93,7 +93,7 @@ versions() {
 	revdedupctl status
 	# What a device reads stays, wherever it goes.
 	revdedupctl -q delete $vg/vm1@1
-	revdedupctl -q compact --recompress none
+	revdedupctl -q recompress none
 	dd if=/dev/urandom of="$vol" bs=1M seek=2 count=9 oflag=direct conv=notrunc status=none
 	revdedupctl -q snapshot $vg/vm1
 	revdedupctl -q prune $vg/vm1 --keep-last 1
@@ -148,7 +148,7 @@ versions() {
 	thin_volume 32
 	random 0 100
 	revdedupctl -q snapshot $vg/vm1
-	revdedupctl -q dedup $vg/vm1 --mode pool --cold 0 --force --yes
+	revdedupctl -q offload $vg/vm1 --cold 0 --force --yes
 	mapped_is 0 1024
 	[ "$(rbds | wc -l)" -eq 1 ]
 	random 30 20
@@ -164,7 +164,7 @@ versions() {
 	is_version $vg/vm1@2 /tmp/rdt-pool/is
 	revdedupctl -q delete $vg/vm1@1
 	same
-	revdedupctl -q dedup --undo $vg/vm1
+	revdedupctl -q recall $vg/vm1
 	same
 	revdedupctl -q detach $vg/vm1
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is

@@ -117,9 +117,9 @@ need_undo() {
 # words_of MODE: what the command is called with, in $words.
 words_of() {
 	case $1 in
-	zeros) words=(dedup --mode zeros) ;;
-	pool) words=("${pool[@]}" dedup --mode pool --cold 0 --force --yes) ;;
-	undo) words=(dedup --undo) ;;
+	zeros) words=(trim) ;;
+	pool) words=("${pool[@]}" offload --cold 0 --force --yes) ;;
+	undo) words=(recall) ;;
 	esac
 }
 

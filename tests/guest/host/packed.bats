@@ -203,11 +203,11 @@ refused() {
 	echo 3 >/proc/sys/vm/drop_caches
 	cmp "$vol@1" /tmp/rdt-pool/one
 	cmp "$new" /tmp/rdt-pool/one
-	must compact --recompress none
+	must recompress none
 	echo 3 >/proc/sys/vm/drop_caches
 	cmp "$vol@1" /tmp/rdt-pool/one
 	cmp "$new" /tmp/rdt-pool/one
-	must compact --recompress zstd
+	must recompress zstd
 	echo 3 >/proc/sys/vm/drop_caches
 	cmp "$vol@1" /tmp/rdt-pool/one
 	cmp "$new" /tmp/rdt-pool/one
@@ -239,13 +239,13 @@ refused() {
 	must clone --no-hydrate $vg/vm1@1 $vg/new
 	down "$new"
 	before=$(revdedupctl stats --json | json bytes_data)
-	refused 11 "a device that reads the pool is down" compact --recompress none
+	refused 11 "a device that reads the pool is down" recompress none
 	[ "$(revdedupctl stats --json | json bytes_data)" = "$before" ]
 	revdedupctl -q attach $vg/new
 	cmp "$new" /tmp/rdt-pool/one
-	must compact --recompress none
+	must recompress none
 	cmp "$new" /tmp/rdt-pool/one
-	must compact --recompress zstd
+	must recompress zstd
 	cmp "$new" /tmp/rdt-pool/one
 	revdedupctl -q check
 }

@@ -91,7 +91,7 @@ frozen() {
 	run to_other rollback $vg/new@1 --yes
 	echo "$output"
 	[ "$status" -eq 11 ]
-	[[ $output == *"blocks of '$vg/new' lie in the pool '$REVDEDUP_POOL'"*"dedup --undo"* ]]
+	[[ $output == *"blocks of '$vg/new' lie in the pool '$REVDEDUP_POOL'"*"recall"* ]]
 	[ "$(to_other list $vg/new | grep -c "$vg/new@")" -eq 3 ]
 	# The first pool is lost; what the other one has is whole.
 	cp "$new" /tmp/rdt-pool/was

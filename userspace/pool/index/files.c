@@ -28,7 +28,8 @@
 #define LOCK_MERGE	1
 #define LOCK_NUMBER	2	/* + the number of a run */
 
-int rd_files_path(char path[PATH_MAX], const struct rd_files *files, const char *name)
+/* -ENAMETOOLONG, -ENOTDIR: the folder is foreign. */
+static int path_in(char path[PATH_MAX], const struct rd_files *files, const char *name)
 {
 	int n = snprintf(path, PATH_MAX, "%s/%s", files->path, name);
 
@@ -43,7 +44,7 @@ static int path_of_number(char path[PATH_MAX], const struct rd_files *files, u64
 	char name[RD_INDEX_RUN_NAME];
 
 	snprintf(name, sizeof(name), "%llu%s", (unsigned long long)number, end);
-	return rd_files_path(path, files, name);
+	return path_in(path, files, name);
 }
 
 static void remove_name(const struct rd_files *files, const char *name)
@@ -51,7 +52,7 @@ static void remove_name(const struct rd_files *files, const char *name)
 	char path[PATH_MAX];
 
 	/* What cannot be removed stays, and does no harm. */
-	if (!rd_files_path(path, files, name))
+	if (!path_in(path, files, name))
 		unlink(path);
 }
 
@@ -300,7 +301,7 @@ void rd_files_refresh(struct rd_files *files)
 static int open_lock(struct rd_files *files, int flags)
 {
 	char path[PATH_MAX];
-	int r = rd_files_path(path, files, LOCK);
+	int r = path_in(path, files, LOCK);
 
 	if (r)
 		return r;
@@ -308,7 +309,8 @@ static int open_lock(struct rd_files *files, int flags)
 	return rd_min(files->lock_fd, 0);
 }
 
-int rd_files_find(struct rd_files *files, const char *pool_path)
+/* Open the folder, without its runs. */
+static int find_folder(struct rd_files *files, const char *pool_path)
 {
 	struct stat st;
 
@@ -326,7 +328,7 @@ int rd_files_find(struct rd_files *files, const char *pool_path)
 
 int rd_files_open(struct rd_files *files, const char *pool_path, const u8 uuid[16])
 {
-	int r = rd_files_find(files, pool_path);
+	int r = find_folder(files, pool_path);
 
 	if (r)
 		return r;
@@ -356,12 +358,12 @@ static int make_folder(struct rd_files *files)
 	return open_lock(files, O_CREAT);
 }
 
-int rd_files_lock_names(struct rd_files *files, struct rd_lock *ret, bool exclusive)
+/* Take the lock of all names in the folder, which is made if there is none. */
+static int lock_names(struct rd_files *files, struct rd_lock *ret)
 {
-	int r = exclusive ? make_folder(files) : 0;
+	int r = make_folder(files);
 
-	return r ? r : rd_lock_take(ret, files->lock_fd, RD_LOCK_INDEX, LOCK_NAMES, exclusive,
-				    WAIT_MS);
+	return r ? r : rd_lock_take(ret, files->lock_fd, RD_LOCK_INDEX, LOCK_NAMES, true, WAIT_MS);
 }
 
 /* --- new runs */
@@ -403,7 +405,7 @@ static int begin(struct rd_files *files, struct rd_new_run *run)
 
 	r = rd_failpoint("index-begin");
 	if (!r)
-		r = rd_files_lock_names(files, &names, true);
+		r = lock_names(files, &names);
 	if (!r)
 		r = take_number(files, run);
 	rd_lock_drop(&names);
@@ -518,7 +520,7 @@ void rd_files_set_whole(struct rd_files *files)
 	if (!r)
 		r = sync_folder(files);
 	if (!r)
-		r = rd_files_path(path, files, WHOLE);
+		r = path_in(path, files, WHOLE);
 	if (!r) {
 		fd = rd_open_plain(path, O_WRONLY | O_CREAT, 0600);
 		r = rd_min(fd, 0);

@@ -5,8 +5,6 @@
  *	N	a run, see run.h; numbers are not used again
  *	N.new	a run that is being written
  *	whole	there is an index: its runs have what was there when it was made, or since
- *	lookups, lookups.old
- *		what was looked up, see lookup_log.h
  *	lock	for the locks of all processes that use it
  *
  * A run is written to N.new, flushed, and renamed; then the folder is flushed. Processes that
@@ -44,17 +42,7 @@ struct rd_files {
 
 /* A folder that is not there is empty. */
 int rd_files_open(struct rd_files *files, const char *pool_path, const u8 uuid[16]);
-/* Open the folder, without its runs. */
-int rd_files_find(struct rd_files *files, const char *pool_path);
 void rd_files_close(struct rd_files *files);
-
-/* Make the path of a file in the folder. -ENAMETOOLONG, -ENOTDIR: it is foreign. */
-int rd_files_path(char path[PATH_MAX], const struct rd_files *files, const char *name);
-/*
- * Take the lock of all names in the folder, for a moment; @exclusive: make the folder, if there is
- * none. Else -EBADF.
- */
-int rd_files_lock_names(struct rd_files *files, struct rd_lock *ret, bool exclusive);
 
 /* Look for runs that other processes have made or removed. */
 void rd_files_refresh(struct rd_files *files);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* An open index, for the files that make it up: index.c, build.c and lookup_log.c. */
+/* An open index, for the files that make it up: index.c and build.c. */
 #ifndef RD_INDEX_PARTS_H
 #define RD_INDEX_PARTS_H
 

@@ -44,20 +44,6 @@ struct rd_lookup_counts {
 	u64 refused;		/* segments with one that was gone at last; by the caller */
 };
 
-/* All members are such numbers. */
-#define RD_LOOKUP_COUNTS	(sizeof(struct rd_lookup_counts) / sizeof(u64))
-
-static inline void rd_lookup_counts_add(struct rd_lookup_counts *sum,
-					const struct rd_lookup_counts *counts)
-{
-	const u64 *from = (const u64 *)counts;
-	u64 *to = (u64 *)sum;
-	unsigned int i;
-
-	for (i = 0; i < RD_LOOKUP_COUNTS; i++)
-		to[i] += from[i];
-}
-
 /*
  * Count the blocks for which the index is read, with and without the vectors and the cache
  * (DDFS, table 4). With both it is what happened; else, what it takes to answer the same blocks:

@@ -334,7 +334,7 @@ static void refuse_away(const struct rd_attachment *at, const struct rd_target_s
 	}
 	rd_err(0, "blocks of '%s' lie in the pool '%s' and stay there: %llu MiB", at->volume,
 	       at->pool, mib);
-	rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+	rd_remedy(RD_REMEDY_RECALL, at->volume, "nothing was changed");
 }
 
 /*

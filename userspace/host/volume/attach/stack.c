@@ -429,12 +429,12 @@ static int check_home(const struct rd_attachment *at)
 		return r;
 	if (at->is_zeros) {
 		rd_err(0, "blocks of '%s' are zeros that the base does not have yet", at->volume);
-		rd_remedy(RD_REMEDY_REPEAT_DEDUP, at->volume, "nothing was changed");
+		rd_remedy(RD_REMEDY_TRIM, at->volume, "nothing was changed");
 		return -EBUSY;
 	}
 	rd_err(0, "blocks of '%s' lie in the pool", at->volume);
 	if (at->dedup_pool)
-		rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+		rd_remedy(RD_REMEDY_RECALL, at->volume, "nothing was changed");
 	else
 		rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
 	rd_remedy(RD_REMEDY_ABANDON, at->volume, NULL);

@@ -229,7 +229,7 @@ static int check_same_pool(const struct rd_dedup_run *run)
 	if (r || rd_is_pool_of(run->pool, run->at) || (!run->at->dedup_pool && !status.nr_pool))
 		return r;
 	rd_err(0, "blocks of '%s' lie in another pool, '%s'", run->at->volume, run->at->pool);
-	rd_remedy(RD_REMEDY_UNDO_DEDUP, run->at->volume, "nothing was changed");
+	rd_remedy(RD_REMEDY_RECALL, run->at->volume, "nothing was changed");
 	return -EXDEV;
 }
 

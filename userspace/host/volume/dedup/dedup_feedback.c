@@ -9,8 +9,9 @@
  *
  * What comes home is the difference of two counts of the target: the blocks in the pool when the
  * last run had ended, and those now. In between only writes and discards change it: a snapshot
- * moves no block, and --undo makes a new beginning of all this. Blocks that were copied home with
- * a message to the target are mistaken for written ones: the next run corrects that.
+ * moves no block, and rd_live_dedup_undo() makes a new beginning of all this. Blocks that were
+ * copied home with a message to the target are mistaken for written ones: the next run corrects
+ * that.
  */
 #include "host/volume/device/target.h"
 #include "dedup_run.h"

@@ -153,7 +153,7 @@ int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool
 		return r;
 	rd_err(0, "another program has suspended '%s', or copies it back from the pool",
 	       run->at->device);
-	rd_remedy(RD_REMEDY_REPEAT_DEDUP, run->at->volume, "the rest was not given back");
+	rd_remedy(RD_REMEDY_REPEAT, run->at->volume, "the rest was not given back");
 	return r;
 }
 
@@ -172,7 +172,7 @@ int rd_dedup_disturbed(const struct rd_dedup_run *run)
 {
 	rd_err(0, "another program suspends '%s' again and again, or marks its blocks",
 	       run->at->device);
-	rd_remedy(RD_REMEDY_REPEAT_DEDUP, run->at->volume, NULL);
+	rd_remedy(RD_REMEDY_REPEAT, run->at->volume, NULL);
 	return -EBUSY;
 }
 

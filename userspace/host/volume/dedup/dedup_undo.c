@@ -127,7 +127,7 @@ static int complain_stuck(const struct undo *undo, const struct rd_target_status
 {
 	rd_err(0, "'%s' is not being copied back any more: %llu MiB are left", undo->at->volume,
 	       (status->nr_pool + status->nr_zero) * RD_BLOCK_SIZE >> 20);
-	rd_remedy(RD_REMEDY_UNDO_DEDUP, undo->at->volume,
+	rd_remedy(RD_REMEDY_RECALL, undo->at->volume,
 		  "nothing was lost; look at the thin pool with 'lvs', and at dmesg, then");
 	return -EIO;
 }

@@ -20,12 +20,12 @@
  *					0: none, or it may lack what was written past the target
  *	version_pool=/backup/pool	the pool to which the last version went
  *	zeros=yes			some blocks may be zeros by the metadata alone; none is in
- *					a pool: 'dedup' was interrupted, see dedup_home.h
- *	dedup=pool			the mode of 'dedup'; left out: zeros
+ *					a pool: 'trim' was interrupted, see dedup_home.h
+ *	dedup=pool			'offload' reads cold blocks from it; left out: not
  *	partial=yes			the base has a tag that says that it lacks blocks
- *	zeros_cursor=81920		the block at which 'dedup' goes on, in either mode: what one
+ *	zeros_cursor=81920		the block at which 'trim' or 'offload' goes on: what one
  *	pool_cursor=163840		has left half done there, the other does not finish
- *	dedup_in_pool=40960		the blocks in the pool when 'dedup' last ended in mode pool
+ *	dedup_in_pool=40960		the blocks in the pool when 'offload' last ended
  *	dedup_cold=48			its --cold, if so many came home that it was raised
  *	dedup_time=1764000000		when it last ended without an error
  *	dedup_lost_marks=2		how often a window of it had to begin again

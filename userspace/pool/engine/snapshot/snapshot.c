@@ -481,7 +481,7 @@ int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r)
 {
 	struct rd_snapshot_report *report = copy->report;
 
-	rd_snapshot_hits_end(copy->hits, copy->options->volume, report);
+	rd_snapshot_hits_end(copy->hits);
 	/* The version exists: if anything fails now, the next command finishes it. */
 	if (!r)
 		r = rd_reverse(copy->pool, &report->version, &copy->written,

@@ -18,7 +18,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/space/choices.h"
-#include "pool/index/lookup_log.h"
+#include "pool/index/lookup.h"
 #include "snapshot_run.h"
 
 /* Who owns the slots of a frame in this transaction, and the fingerprints beside them. */
@@ -127,31 +127,10 @@ void rd_snapshot_hits_free(struct rd_snapshot_hits *hits)
 	free(hits);
 }
 
-/* A snapshot that found all of its segments in the pool has nothing to tell. */
-static void record_lookups(struct rd_snapshot_hits *hits, const char *volume,
-			   const struct rd_snapshot_report *report)
+void rd_snapshot_hits_end(struct rd_snapshot_hits *hits)
 {
-	struct rd_lookup_entry entry = {
-		.time = report->version.time,
-		.number = report->version.number,
-		.counts = report->lookups,
-	};
-
-	size_t len = strlen(volume);
-
-	if (!entry.counts.asked || len >= sizeof(entry.volume))
-		return;
-	memcpy(entry.volume, volume, len + 1);
-	rd_lookup_log_add(hits->index, &entry);
-}
-
-void rd_snapshot_hits_end(struct rd_snapshot_hits *hits, const char *volume,
-			  const struct rd_snapshot_report *report)
-{
-	if (!hits)
-		return;
-	rd_index_flush(hits->index);
-	record_lookups(hits, volume, report);
+	if (hits)
+		rd_index_flush(hits->index);
 }
 
 void rd_snapshot_index(struct rd_snapshot_run *s, const struct rd_slots *slots,

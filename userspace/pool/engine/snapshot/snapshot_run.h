@@ -266,9 +266,8 @@ int rd_snapshot_use_dense(struct rd_snapshot_run *s);
 
 /* Open the index, if there is one or the rule wants one, and make it where it is missing. */
 int rd_snapshot_hits_begin(struct rd_snapshot_run *s);
-/* Once the version exists: store what was added to the index, and what was looked up. */
-void rd_snapshot_hits_end(struct rd_snapshot_hits *hits, const char *volume,
-			  const struct rd_snapshot_report *report);
+/* Once the version exists: store what was added to the index. */
+void rd_snapshot_hits_end(struct rd_snapshot_hits *hits);
 void rd_snapshot_hits_free(struct rd_snapshot_hits *hits);
 
 /* Add what is being written to @frame to the index. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl compact: store what is in the pool in another way. */
+/* revdedupctl recompress: store what is in the pool in another way. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -11,13 +11,12 @@
 static void print(struct ctl *ctl, const struct rd_recompress_report *report)
 {
 	if (ctl->json)
-		ctl_json(ctl, "compact", "compression=%s bytes_before=%llu bytes_after=%llu",
-			 ctl_value(ctl, CTL_OPT_RECOMPRESS), report->bytes_before,
-			 report->bytes_after);
+		ctl_json(ctl, "recompress", "compression=%s bytes_before=%llu bytes_after=%llu",
+			 ctl->operands[0], report->bytes_before, report->bytes_after);
 	else if (!ctl->quiet)
 		printf("stored %s, it was %s; new content is stored with %s\n",
 		       ctl_size(report->bytes_after), ctl_size(report->bytes_before),
-		       ctl_value(ctl, CTL_OPT_RECOMPRESS));
+		       ctl->operands[0]);
 }
 
 /* A device must be able to follow a block into a pack. One of another host has its own module. */
@@ -31,22 +30,20 @@ static int check_devices(struct ctl *ctl)
 	return rd_target_require_packs();
 }
 
-int cmd_compact(struct ctl *ctl)
+int cmd_recompress(struct ctl *ctl)
 {
 	struct rd_recompress_report report = { 0 };
 	struct rd_compression compression;
 	int r;
 
-	if (!ctl_has(ctl, CTL_OPT_RECOMPRESS))
-		return ctl_usage(ctl, "say what to store content with: --recompress none or --recompress zstd");
-	r = ctl_value_compression(ctl, CTL_OPT_RECOMPRESS, &compression);
+	r = ctl_value_compression(ctl, ctl->operands[0], &compression);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r && compression.codec)
 		r = check_devices(ctl);
 	if (r)
 		return ctl_close(ctl, r);
-	ctl_progress_begin(&ctl->progress, "compact");
+	ctl_progress_begin(&ctl->progress, "recompress");
 	r = rd_recompress(ctl->pool, compression, &report);
 	ctl_progress_clear(&ctl->progress);
 	if (!r)

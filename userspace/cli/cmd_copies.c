@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Copies on another disk, brought up to date behind a pass. */
+/* revdedupctl copies: the frames on which most depends, a second time on another disk. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,25 +11,31 @@
 #include "host/volume/attach/safety.h"
 #include "pool/catalog/owners.h"
 #include "pool/data/copies.h"
+#include "pool/engine/care/copy.h"
 #include "cli.h"
-#include "copies.h"
 
-int ctl_copies_options(const struct ctl *ctl, struct ctl_copies *copies)
+struct copies {
+	double percent;		/* of what is stored; or */
+	u64 bytes;		/* with no percentage. Neither: there shall be none */
+	u64 rate;
+	struct rd_copy_report report;
+};
+
+static int read_options(struct ctl *ctl, struct copies *ret)
 {
-	const char *text = ctl_value(ctl, CTL_OPT_COPIES);
+	const char *text = ctl->nr_operands ? ctl->operands[0] : ctl_value(ctl, CTL_OPT_COPIES);
+	u64 until_us;
 
-	if (ctl_has(ctl, CTL_OPT_DRY_RUN) && ctl_has_typed(ctl, CTL_OPT_COPIES))
-		return ctl_usage(ctl, "--copies cannot be tried: leave out --dry-run");
-	if (!text && (ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE)))
-		return ctl_usage(ctl, "--to and --force are for --copies");
-	copies->is_wanted = text && !ctl_has(ctl, CTL_OPT_DRY_RUN);
-	if (text && ctl_share_parse(text, &copies->percent, &copies->bytes))
-		return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
+	*ret = (struct copies){ .rate = 0 };
+	if (!text)
+		return ctl_usage(ctl, "say how much to have a second time: a share such as 1%%, a size such as 10G, or 0");
+	if (ctl_share_parse(text, &ret->percent, &ret->bytes))
+		return ctl_usage(ctl, "'copies' needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
 				 text);
-	return 0;
+	return ctl_value_pace(ctl, &ret->rate, &until_us);
 }
 
-static bool are_removed(const struct ctl_copies *copies)
+static bool are_removed(const struct copies *copies)
 {
 	return !copies->bytes && !(copies->percent > 0);
 }
@@ -52,14 +58,14 @@ static int find_copies(struct ctl *ctl, bool *ret_is_new, char **ret)
 	}
 	if (!*ret) {
 		rd_err(-errno, "cannot find the copies '%s'", link);
-		rd_hint("no copy was changed; bring back their disk, or remove them by --copies 0");
+		rd_hint("no copy was changed; bring back their disk, or remove them by 'revdedupctl copies 0'");
 		return CTL_FAILED;
 	}
 	to = named ? realpath(named, NULL) : NULL;
 	if (!named || (to && !strcmp(to, *ret)))
 		return 0;
 	rd_err(0, "the copies of the pool are '%s' already", *ret);
-	rd_hint("no copy was changed; --copies 0 removes them");
+	rd_hint("no copy was changed; 'revdedupctl copies 0' removes them");
 	return CTL_FAILED;
 }
 
@@ -74,7 +80,7 @@ static int check_there(const struct rd_pool *pool)
 		return 0;
 	}
 	rd_err(0, "the copies were not brought up to date");
-	rd_hint("no copy was changed; --copies 0 removes the link to them");
+	rd_hint("no copy was changed; 'revdedupctl copies 0' removes the link to them");
 	return r == -ENOMEM ? r : CTL_FAILED;
 }
 
@@ -92,26 +98,9 @@ static int prepare(struct ctl *ctl)
 	return is_new ? rd_copy_make(ctl->pool, path) : check_there(ctl->pool);
 }
 
-int ctl_copies_prepare(struct ctl *ctl, struct ctl_copies *copies)
+static int update(struct ctl *ctl, struct copies *copies)
 {
-	int r;
-
-	if (!copies->is_wanted || are_removed(copies))
-		return 0;
-	r = prepare(ctl);
-	if (!r || r == -EINTR || r == -ENOMEM || ctl_has_typed(ctl, CTL_OPT_COPIES))
-		return r;
-	/* Who runs a pass each night must not be without because a disk is gone. */
-	rd_warn("the copies that '%s' asks for are left as they are; the pass runs all the same",
-		ctl->config.path);
-	copies->is_wanted = false;
-	copies->were_left = true;
-	return 0;
-}
-
-static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
-{
-	struct rd_pace pace = { .rate = rate };
+	struct rd_pace pace = { .rate = copies->rate };
 	u64 blocks;
 	int r;
 
@@ -125,7 +114,7 @@ static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
 	return rd_copy_update(ctl->pool, blocks, &pace, &copies->report);
 }
 
-static void print(struct ctl *ctl, const struct ctl_copies *copies)
+static void print(struct ctl *ctl, const struct copies *copies)
 {
 	const struct rd_copy_report *report = &copies->report;
 
@@ -152,15 +141,23 @@ static void print(struct ctl *ctl, const struct ctl_copies *copies)
 		rd_hint("'revdedupctl repair' heals what there is another copy of");
 }
 
-int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
+int cmd_copies(struct ctl *ctl)
 {
-	int r;
+	struct copies copies;
+	int r = read_options(ctl, &copies);
 
-	if (!copies->is_wanted)
-		return copies->were_left ? CTL_PARTLY : 0;
-	r = update(ctl, copies, rate);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r && !are_removed(&copies))
+		r = prepare(ctl);
+	if (r)
+		return ctl_close(ctl, r);
+	ctl_progress_begin(&ctl->progress, "copies");
+	r = update(ctl, &copies);
 	ctl_progress_clear(&ctl->progress);
-	if (!r || copies->report.copied)
-		print(ctl, copies);
-	return !r && (copies->report.damaged || copies->report.kept) ? CTL_PARTLY : r;
+	if (!r || copies.report.copied)
+		print(ctl, &copies);
+	if (!r && (copies.report.damaged || copies.report.kept))
+		r = CTL_PARTLY;
+	return ctl_close(ctl, r);
 }

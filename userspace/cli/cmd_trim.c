@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl dedup VOL|--all: give back space of attached volumes while they are in use. */
+/* revdedupctl trim, offload, recall: give back space of volumes in use, and take it back. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,17 +9,11 @@
 #include "host/volume/dedup/live_dedup.h"
 #include "host/volume/device/poolblocks.h"
 #include "cli.h"
-#include "dedup.h"
 
 #define COLD		24
 #define COLD_MAX	1000000
 
 /* --- the report */
-
-static const char *mode_name(const struct rd_live_dedup_options *options)
-{
-	return options->mode == RD_LIVE_DEDUP_POOL ? "pool" : "zeros";
-}
 
 static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
@@ -27,9 +21,9 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 {
 	struct rd_json *out = &ctl->out;
 
-	ctl_json_begin(ctl, "dedup");
-	rd_json_add(out, "volume=%s mode=%s dry_run=%d bytes_done=%llu bytes_found=%llu",
-		    at->volume, mode_name(options), options->dry_run, report->bytes, report->found);
+	ctl_json_begin(ctl, ctl->command->name);
+	rd_json_add(out, "volume=%s dry_run=%d bytes_done=%llu bytes_found=%llu",
+		    at->volume, options->dry_run, report->bytes, report->found);
 	if (options->mode == RD_LIVE_DEDUP_POOL) {
 		rd_json_add(out, "bytes_estimate=%llu bytes_compared=%llu bytes_came_home=%llu",
 			    report->estimate, report->compared, report->came_home);
@@ -135,57 +129,66 @@ static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_r
 	return is_its_own ? ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
 }
 
-/* Each volume has a mode of its own, unless the user names one. */
-static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
+/* Is @at for 'trim --all', or for 'offload --all'? */
+static bool is_of_all(const struct rd_attachment *at, const struct rd_live_dedup_options *options)
+{
+	return at->dedup_pool == (options->mode == RD_LIVE_DEDUP_POOL);
+}
+
+static int work(struct ctl *ctl, const struct rd_live_dedup_options *options,
+		struct rd_attachment *at, struct rd_live_dedup_report *report)
+{
+	struct rd_caller caller;
+	int r = options->mode == RD_LIVE_DEDUP_POOL ? open_pool(ctl, at, options->dry_run) : 0;
+
+	if (!r)
+		r = ctl_caller(ctl, &caller);
+	if (r)
+		return r;
+	ctl_progress_begin(&ctl->progress, at->volume);
+	r = rd_live_dedup(&caller, at, options, report);
+	/* What was done before an error stays done. */
+	if (!r || report->bytes)
+		print_report(ctl, at, options, report);
+	ctl_progress_clear(&ctl->progress);
+	if (r == -ENODEV && options->thin_only) {
+		rd_info("'%s' is no thin volume: nothing to do", at->volume);
+		r = 0;
+	}
+	return r;
+}
+
+static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *options,
 		     struct rd_attachment *at)
 {
-	struct rd_live_dedup_options options = *given;
 	struct rd_live_dedup_report report = { 0 };
-	struct rd_caller caller;
 	unsigned int wait_ms;
 	int r = ctl_lock_wait(ctl, &wait_ms);
 
 	if (!r)
 		r = rd_attachment_lock(at, wait_ms);
-	/* Its mode may have been changed while other volumes were worked on. */
+	/* Another command may have changed it while other volumes were worked on. */
 	if (!r)
 		r = rd_attachment_refresh(at);
-	if (!r && !ctl_has(ctl, CTL_OPT_MODE) && at->dedup_pool)
-		options.mode = RD_LIVE_DEDUP_POOL;
-	if (!r && options.mode == RD_LIVE_DEDUP_POOL)
-		r = open_pool(ctl, at, options.dry_run);
-	if (!r)
-		r = ctl_caller(ctl, &caller);
-	if (!r) {
-		ctl_progress_begin(&ctl->progress, at->volume);
-		r = rd_live_dedup(&caller, at, &options, &report);
-		/* What was done before an error stays done. */
-		if (!r || report.bytes)
-			print_report(ctl, at, &options, &report);
-		ctl_progress_clear(&ctl->progress);
-	}
-	if (r == -ENODEV && options.thin_only) {
-		rd_info("'%s' is no thin volume: nothing to do", at->volume);
-		r = 0;
-	}
+	if (!r && (!options->thin_only || is_of_all(at, options)))
+		r = work(ctl, options, at, &report);
 	rd_attachment_unlock(at);
 	r = ctl_close(ctl, r);
 	return r ? r : ctl_ended_early(ctl, report.out_of_time) ? CTL_PARTLY : 0;
 }
 
-static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
-			 const struct rd_live_dedup_undo_report *report)
+static void print_recalled(struct ctl *ctl, const struct rd_attachment *at,
+			   const struct rd_live_dedup_undo_report *report)
 {
 	if (ctl->json)
-		ctl_json(ctl, "dedup", "volume=%s undo=%d bytes_copied=%llu", at->volume,
-			 true, report->bytes);
+		ctl_json(ctl, "recall", "volume=%s bytes_copied=%llu", at->volume, report->bytes);
 	else if (!ctl->quiet)
 		printf("%s: copied %s back; all of it is on the volume\n", at->volume,
 		       ctl_size(report->bytes));
 }
 
-static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
-		    struct rd_attachment *at)
+static int recall_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
+		      struct rd_attachment *at)
 {
 	const struct rd_live_dedup_undo options = {
 		.rate = given->rate,
@@ -201,7 +204,7 @@ static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 	r = rd_live_dedup_undo(&caller, at, &options, &report);
 	ctl_progress_clear(&ctl->progress);
 	if (!r)
-		print_undone(ctl, at, &report);
+		print_recalled(ctl, at, &report);
 	else if (report.in_background)
 		rd_hint("'%s' goes on being copied back in the background; 'revdedupctl status' shows how far",
 			at->volume);
@@ -254,7 +257,7 @@ static int dedup_each(struct ctl *ctl, const struct rd_live_dedup_options *optio
 	rd_each(at, all) {
 		if (one == -EINTR || one == CTL_USAGE)
 			break;
-		one = ctl_has(ctl, CTL_OPT_UNDO) ? undo_one(ctl, options, at) :
+		one = ctl->command->run == cmd_recall ? recall_one(ctl, options, at) :
 			dedup_one(ctl, options, at);
 		done += !one || one == CTL_PARTLY;
 		failed += one && one != CTL_PARTLY;
@@ -269,37 +272,15 @@ static int dedup_each(struct ctl *ctl, const struct rd_live_dedup_options *optio
 
 /* --- options */
 
-static int check_options(const struct ctl *ctl)
-{
-	static const enum ctl_option of_pass[] = {
-		CTL_OPT_OLDER, CTL_OPT_LEAST_RUN, CTL_OPT_TEMP, CTL_OPT_COPIES, CTL_OPT_TO,
-	};
-	const char *mode = ctl_value(ctl, CTL_OPT_MODE);
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(of_pass); i++)
-		if (ctl_has_typed(ctl, of_pass[i]))
-			return ctl_usage(ctl, "--%s is for the pass over the pool, not for a volume",
-					 ctl_option_name(of_pass[i]));
-	if (ctl->nr_operands && ctl_has(ctl, CTL_OPT_ALL))
-		return ctl_usage(ctl, "name volumes, or use --all");
-	if (mode && strcmp(mode, "zeros") && strcmp(mode, "pool"))
-		return ctl_usage(ctl, "--mode is zeros or pool, not '%s'", mode);
-	if (ctl_has(ctl, CTL_OPT_UNDO) &&
-	    (mode || ctl_has(ctl, CTL_OPT_COLD) || ctl_has(ctl, CTL_OPT_DRY_RUN) ||
-	     ctl_has_typed(ctl, CTL_OPT_TIME)))
-		return ctl_usage(ctl, "--undo copies everything back: leave out --mode, --cold, --time and --dry-run");
-	return 0;
-}
-
 static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 {
-	const char *mode = ctl_value(ctl, CTL_OPT_MODE);
 	u64 cold = COLD;
-	int r = check_options(ctl);
+	int r;
 
+	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
+		return ctl_usage(ctl, "name volumes, or use --all");
 	*ret = (struct rd_live_dedup_options){
-		.mode = mode && !strcmp(mode, "pool") ? RD_LIVE_DEDUP_POOL : RD_LIVE_DEDUP_ZEROS,
+		.mode = ctl->command->run == cmd_offload ? RD_LIVE_DEDUP_POOL : RD_LIVE_DEDUP_ZEROS,
 		.dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN),
 		.thin_only = ctl_has(ctl, CTL_OPT_ALL),
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
@@ -307,17 +288,12 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 		.confirm = confirm,
 		.ctx = ctl,
 	};
-	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_COLD, 0, COLD_MAX, &cold);
-	if (!r)
-		r = ctl_dedup_pace(ctl, &ret->rate, &ret->until_us);
-	if (ctl_has(ctl, CTL_OPT_UNDO))
-		ret->until_us = 0;
+	r = ctl_value_number(ctl, CTL_OPT_COLD, 0, COLD_MAX, &cold);
 	ret->cold = cold;
-	return r;
+	return r ? r : ctl_value_pace(ctl, &ret->rate, &ret->until_us);
 }
 
-int ctl_dedup_live(struct ctl *ctl)
+int cmd_trim(struct ctl *ctl)
 {
 	RD_BUFFER struct rd_buffer all = { 0 };
 	struct rd_live_dedup_options options;
@@ -331,4 +307,14 @@ int ctl_dedup_live(struct ctl *ctl)
 	if (!r)
 		r = dedup_each(ctl, &options, &all, failed);
 	return r;
+}
+
+int cmd_offload(struct ctl *ctl)
+{
+	return cmd_trim(ctl);
+}
+
+int cmd_recall(struct ctl *ctl)
+{
+	return cmd_trim(ctl);
 }
