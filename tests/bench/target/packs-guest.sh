@@ -7,19 +7,22 @@
 #
 #   time WORKLOAD WHAT ROUND SECONDS
 #
-# SECONDS are for a GiB. Disk 0 has the pools and the image of squashfs.
+# SECONDS are for a GiB, but of commands: clone, rollback. Disk 0 has the pools and the image of
+# squashfs.
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
 # shellcheck source=tests/guest/lib/guest.bash
 . "$here/../../guest/lib/guest.bash"
+# shellcheck source=tests/guest/lib/lvm.bash
+. "$here/../../guest/lib/lvm.bash"
 
 rounds=$1 mib=$2
 what=(none zstd 8 64 512 squash nbd)
 export PATH=/revdedup/ctl:$PATH NBDKIT_PLUGINDIR=/revdedup/ctl REVDEDUP_RUN=/tmp/run
 
 modprobe -a squashfs nbd loop ext4
-ramdisk $((mib * 8 + 72)) 1
+ramdisk $((mib * 8 + 72)) 2
 dd if=/dev/disk/disk0 of=/dev/ram0 bs=1M oflag=direct status=none
 mkdir -p /tmp/files /tmp/squash
 mount /dev/ram0 /tmp/files
@@ -72,5 +75,50 @@ for ((round = 0; round < rounds; round++)); do
 			--number_ios=$((mib * 2))
 		[ "$name" = squash ] ||
 			run hot "$round" "$name" --rw=randread --bs=4k --size=4m --loops=8
+	done
+done
+
+# --- volumes
+
+now_us() { echo $((10#${EPOCHREALTIME/./})); }
+
+# timed WHAT ROUND COMMAND ARGUMENT...: until the volume can be used.
+timed() {
+	local from
+	from=$(now_us)
+	revdedupctl -q --pool "/tmp/files/$1" "${@:3}" >/dev/null
+	echo "time $3 $1 $2 $(($(now_us) - from))e-6"
+}
+
+# hydrate WHAT ROUND: bring all of a clone home.
+hydrate() {
+	local volume from events
+	volume=$(device_of "$1")
+	events=$(dmsetup info -c --noheadings -o events "$volume")
+	from=$(now_us)
+	dmsetup message "$volume" 0 hydrate start
+	dmsetup wait "$volume" "$events"
+	echo "time hydrate $1 $2 $((($(now_us) - from) * 1024 / mib))e-6"
+	[[ $(dmsetup status "$volume") == *' off '* ]]
+}
+
+# volume WHAT ROUND: a clone, and back to what it was; the same content, raw and in packs.
+volume() {
+	timed "$1" "$2" clone vm1 "$vg/$1" --no-hydrate
+	hydrate "$1" "$2"
+	revdedupctl -q --pool "/tmp/files/$1" snapshot "$vg/$1"
+	dd if=/dev/zero of="$(device_of "$1")" bs=1M count=$((mib / 2)) oflag=direct status=none
+	timed "$1" "$2" rollback "$vg/$1@latest" --yes --no-snapshot
+	retry 600 0.1 is_home "$1"
+	revdedupctl -q detach "$vg/$1"
+	lvremove -qq --yes "$vg/$1"
+	revdedupctl -q --pool "/tmp/files/$1" delete "$vg/$1@latest" --yes
+}
+
+mkdir -p "$REVDEDUP_CONFIG"
+vgcreate -qq "$vg" /dev/ram1
+for ((round = 0; round < rounds; round++)); do
+	for form in none zstd; do
+		volume $form "$round"
 	done
 done

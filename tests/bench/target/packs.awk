@@ -24,6 +24,17 @@ function median_of(guest, workload, dev,   r, v, nr) {
 	return median(v, nr)
 }
 
+# Speed of hydration; the time until a clone and a roll-back can be used, by the medians.
+function volume_row(guest,   is, clone, rollback) {
+	is = speed(guest, "hydrate", "zstd", "none")
+	clone = median_of(guest, "clone", "zstd") / median_of(guest, "clone", "none")
+	rollback = median_of(guest, "rollback", "zstd") / median_of(guest, "rollback", "none")
+	printf "%-8s %8.2f%s %8.2f%s %8.2f%s\n", guest, is,
+		at_least(guest " hydration", is, 0.8, 0, "speed / that of raw"), clone,
+		at_most(guest " clone", clone, 1.2, "time / that of raw"), rollback,
+		at_most(guest " roll-back", rollback, 1.2, "time / that of raw")
+}
+
 function print_all(   i, n, guests, is) {
 	print "Speed; on the right that of packs, squashfs and NBD with the same blocks raw as 1"
 	printf "%-8s %-32s %9s %9s  %8s %8s %8s\n", "guest", "read, beside", "is", "wanted",
@@ -37,6 +48,10 @@ function print_all(   i, n, guests, is) {
 	is = median_of("one", "sequence", "zstd") / median_of("two", "sequence", "zstd")
 	printf "two processors / one, 1 MiB in sequence: %.2f%s (wanted >= 1.7)\n", is,
 		at_least("two", is, 1.7, 0, "speed / one processor's")
+	print "\nA volume made of a version in packs, raw is 1"
+	printf "%-8s %9s %9s %9s\n", "guest", "hydrated", "cloned", "back"
+	for (i = 1; i <= n; i++)
+		volume_row(guests[i])
 	print "\nIn packs, after nights in which 2 % were written anywhere; one piece is 1"
 	printf "%-8s %-32s %8s %8s %8s\n", "guest", "read, pieces", 8, 64, 512
 	for (i = 1; i <= n; i++) {

@@ -6,8 +6,9 @@
 # Measure in guests what it costs to read a version from packs, with its own blocks stored raw
 # as 1: the same content in squashfs (zstd, blocks of 64 KiB), and served over NBD by a
 # process; and the same version in up to 8, 64 and 512 pieces, so that a read in sequence needs
-# blocks of many groups. All pools lie in memory. Each number is a median of rounds, in which
-# all take turns.
+# blocks of many groups. Then what a volume costs that is made of it: clone, roll-back, and
+# bringing it home. All pools lie in memory. Each number is a median of rounds, in which all take
+# turns.
 #
 # The first guest counts instructions, which shows neither locks nor two processors at work.
 # The others have one and two virtual CPUs, and measure time.
@@ -82,7 +83,7 @@ mke2fs -q -t ext4 -O ^has_journal -d "$dir/files" "$disk" $((mib * 8 + 64))M
 # measure NAME VM-OPTION...
 measure() {
 	note "measuring ($1, Linux $kernel)"
-	in_guest "$dir/$1" "${@:2}" --mem $((mib * 12 + 1024)) --disk "$disk" \
+	in_guest "$dir/$1" "${@:2}" --mem $((mib * 20 + 1024)) --disk "$disk" \
 		-- packs-guest.sh "$rounds" "$mib"
 	[ -z "$raw" ] || sed "s/^/$kernel $1 /" "$dir/$1" >>"$raw"
 	sed "s/^time/time $1/" "$dir/$1" >>"$dir/lines"
