@@ -107,6 +107,14 @@ wrong() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"'/dev/vg/none' does not exist"* ]]
+	# One that is left is no part of what was done.
+	sed 's/vm1/vm2/; /^dedup=pool/d; s/^uuid=1/uuid=2/' etc/volumes/revdedup-vg-vm1 \
+		>etc/volumes/revdedup-vg-vm2
+	ctl trim --all
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"'vg/vm2' failed: see above"* && $output != *vg/vm1* ]]
+	rm etc/volumes/revdedup-vg-vm2
 	# It has no device, and still numbers of what was.
 	ctl metrics
 	echo "$output"

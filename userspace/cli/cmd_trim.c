@@ -129,10 +129,11 @@ static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_r
 	return is_its_own ? ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
 }
 
-/* Is @at for 'trim --all', or for 'offload --all'? */
-static bool is_of_all(const struct rd_attachment *at, const struct rd_live_dedup_options *options)
+/* Is @at left to the other one of 'trim --all' and 'offload --all'? 'recall --all' is for each. */
+static bool is_left(const struct ctl *ctl, const struct rd_attachment *at)
 {
-	return at->dedup_pool == (options->mode == RD_LIVE_DEDUP_POOL);
+	return ctl_has(ctl, CTL_OPT_ALL) && ctl->command->run != cmd_recall &&
+		at->dedup_pool != (ctl->command->run == cmd_offload);
 }
 
 static int work(struct ctl *ctl, const struct rd_live_dedup_options *options,
@@ -170,7 +171,7 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *option
 	/* Another command may have changed it while other volumes were worked on. */
 	if (!r)
 		r = rd_attachment_refresh(at);
-	if (!r && (!options->thin_only || is_of_all(at, options)))
+	if (!r && !is_left(ctl, at))
 		r = work(ctl, options, at, &report);
 	rd_attachment_unlock(at);
 	r = ctl_close(ctl, r);
@@ -257,6 +258,9 @@ static int dedup_each(struct ctl *ctl, const struct rd_live_dedup_options *optio
 	rd_each(at, all) {
 		if (one == -EINTR || one == CTL_USAGE)
 			break;
+		/* It may be in use, or damaged, for as long as it likes. */
+		if (is_left(ctl, at))
+			continue;
 		one = ctl->command->run == cmd_recall ? recall_one(ctl, options, at) :
 			dedup_one(ctl, options, at);
 		done += !one || one == CTL_PARTLY;
