@@ -55,6 +55,14 @@ wrong() {
 	wrong "'prune --dedup' is 'prune', and then 'dedup', now" prune --dedup --rate 50M
 	wrong "'prune --dedup' is 'prune', and then 'dedup', now" prune --keep-last 3 --dedup
 	wrong "'compact' is 'recompress' now" compact --recompress zstd
+	# They could be cut short.
+	wrong "$mode" dedup --mod=pool vg/vm1
+	wrong "'dedup --undo' is 'recall' now" dedup vg/vm1 --und
+	wrong "'dedup --all' is 'trim --all' and 'offload --all' now" dedup --al
+	wrong "'dedup --copies SHARE' is 'copies SHARE' now" dedup --cop 1%
+	wrong "'comp' is 'recompress' now" comp --recompress zstd
+	wrong "there is no option '--mo'" snapshot vm1 --mo
+	wrong "there is no command 'cm'" cm
 }
 
 @test "trim, offload, recall: a volume that is not attached, and a host without any" {

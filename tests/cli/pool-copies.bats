@@ -675,4 +675,8 @@ time.sleep(3600)' "$loop" 3>&- &
 	ctl copies 1% --to elsewhere --force
 	[ "$status" -eq 1 ]
 	[[ $output == *"the copies of the pool are '$PWD/copies' already"* ]]
+	ctl cop 0
+	[ "$status" -eq 2 ]
+	[[ $output == *"'cop' is short for 'copies', which removes or replaces data"* ]]
+	[ -e copies ]
 }

@@ -137,6 +137,8 @@ _Static_assert(CTL_OPTIONS <= 128, "a bit each");
 #define CTL_HOOK_TIMEOUT_MAX	3600
 #define CTL_KEEP_MAX		1000000
 #define CTL_CPUS_MAX		64
+/* So much of a name that is no more says which one is meant. */
+#define CTL_OLD_MIN		3
 /* The least that --rate and --memory allow. */
 #define CTL_RATE_MIN		(1U << 20)
 #define CTL_MEMORY_MIN		(16U << 20)

@@ -52,7 +52,7 @@ static int refuse_ambiguous(struct ctl *ctl, const char *name)
 	return ctl_usage(ctl, "'%s' is short for more than one command: %s", name, text);
 }
 
-/* The command that was called @name once, or NULL. */
+/* The command that was called @name once, or in short, or NULL. */
 static const struct ctl_command *find_old(const char *name)
 {
 	const struct ctl_command *command;
@@ -60,7 +60,7 @@ static const struct ctl_command *find_old(const char *name)
 
 	for (command = ctl_commands; command->name; command++)
 		for (i = 0; i < ARRAY_SIZE(command->was) && command->was[i]; i++)
-			if (!strcmp(command->was[i], name))
+			if (!strncmp(command->was[i], name, rd_max(strlen(name), CTL_OLD_MIN)))
 				return command;
 	return NULL;
 }
@@ -99,15 +99,16 @@ int ctl_choose_command(struct ctl *ctl, const char *name)
 
 /*
  * Which command a short form means depends on which others there are, and a later version
- * has more. The commands that ask, or that can be tried with a dry run, take something away:
- * for these three letters less are not worth a mistake.
+ * has more. The commands that ask, or that can be tried with a dry run, take something away, and
+ * so does 'copies 0': for these three letters less are not worth a mistake.
  */
 int ctl_check_in_full(const struct ctl *ctl, const char *name)
 {
 	const ctl_options takes_away = CTL_OPTION_BIT(CTL_OPT_YES) |
 		CTL_OPTION_BIT(CTL_OPT_DRY_RUN);
 
-	if (!(ctl->command->options & takes_away) || find_exact(name))
+	if ((!(ctl->command->options & takes_away) && ctl->command->run != cmd_copies) ||
+	    find_exact(name))
 		return 0;
 	return ctl_usage(ctl, "'%s' is short for '%s', which removes or replaces data: write it in full",
 			 name, ctl->command->name);

@@ -192,12 +192,14 @@ static const struct {
 	{ "dedup", CTL_OPTIONS, NULL, "'dedup VOL' is 'trim VOL' or 'offload VOL' now" },
 };
 
+/* An option could be cut short. */
 static const char *was_name(const char *name)
 {
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(were); i++)
-		if (were[i].name && !strcmp(were[i].name, name))
+		if (were[i].name && strlen(name) >= CTL_OLD_MIN &&
+		    !strncmp(were[i].name, name, strlen(name)))
 			return were[i].now;
 	return NULL;
 }
@@ -290,8 +292,6 @@ static int complain_long(const struct ctl *ctl, const char *text)
 	unsigned int i, nr = 0;
 
 	snprintf(name, sizeof(name), "%.*s", (int)len, text + 2);
-	if (was_name(name))
-		return ctl_usage(ctl, "%s", was_name(name));
 	for (i = 0; i < CTL_OPTIONS; i++) {
 		if (ctl->command && !ctl_takes(ctl->command, i))
 			continue;
@@ -305,6 +305,8 @@ static int complain_long(const struct ctl *ctl, const char *text)
 	/* One that is the only one for this command may be one of several for all. */
 	if (nr > 1)
 		return ctl_usage(ctl, "'--%s' is short for more than one option: %s", name, list);
+	if (!nr && was_name(name))
+		return ctl_usage(ctl, "%s", was_name(name));
 	return ctl_usage(ctl, "there is no option '%s'%s", text,
 			 rd_nearest_print(near_text, &nearest, "--"));
 }
