@@ -354,6 +354,12 @@ time.sleep(3600)' "$loop" 3>&- &
 	"$build/bin/revdedupctl" dump vm1@2 >o.img
 	cmp 2.img o.img
 	"$build/bin/revdedupctl" dump vm1@latest | cmp 3.img
+	# As fast as is allowed.
+	head -c 20M /dev/urandom >slow.img
+	must snapshot slow --from slow.img
+	start=$(date +%s%N)
+	"$build/bin/revdedupctl" dump slow@1 --rate 5M | cmp slow.img
+	[ $((($(date +%s%N) - start) / 1000000)) -ge 1500 ]
 	ctl dump --json vm1@1
 	[ "$status" -eq 2 ]
 	[[ $output == *"'dump' does not take --json"* ]]

@@ -48,7 +48,7 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(PROGRESS) | O(FROM) | O(TO) | O(FULL) | O(RATE) | O(RSH) | O(YES) | O(FORCE),
 	  1, 1, false, cmd_restore },
 	{ "dump", NULL, { "cat" }, "VOL@VERSION", "write a version to stdout",
-	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
+	  (COMMON | O(PROGRESS) | O(RATE)) & ~O(JSON), 1, 1, false, cmd_dump },
 	{ "send", NULL, { "push" }, "[VOL[@VERSION]|@TAG...|--all] [--to POOL|HOST:POOL]",
 	  "copy versions to another pool, or write them to stdout",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(TO) | O(ALL) | O(NEWEST) | O(SINCE) | O(AS) |
