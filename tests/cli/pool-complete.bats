@@ -43,6 +43,7 @@ make_names() {
 	offers scrub --progress=a -- --progress=auto --progress=always
 	offers init pool --compression "" -- none zstd zstd:3
 	offers snapshot vm1 --compression=z -- --compression=zstd --compression=zstd:3
+	offers recompress z -- zstd zstd:3
 	offers init pool --pieces "" -- auto 1 512
 	offers snapshot vm1 --pieces "" -- 1 512
 	offers tune vm1 --dedup=i -- --dedup=inline

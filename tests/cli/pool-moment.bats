@@ -134,7 +134,7 @@ make_moment() {
 		[[ $output == *"for each VOL@gold that 'list @gold' shows"* ]]
 	done
 	[ ! -e out.img ]
-	for command in status prune tune compact; do
+	for command in status prune tune recompress; do
 		ctl $command @gold
 		[ "$status" -eq 2 ]
 	done

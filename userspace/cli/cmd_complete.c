@@ -262,6 +262,13 @@ static void offer_options(const struct line *line)
 	}
 }
 
+static void offer_compressions(const struct line *line)
+{
+	offer(line, "none", "as it is");
+	offer(line, "zstd", "compressed");
+	offer(line, "zstd:3", "smaller, and slower");
+}
+
 static void offer_values(const struct line *line)
 {
 	switch (line->option) {
@@ -271,9 +278,7 @@ static void offer_values(const struct line *line)
 		offer(line, "never", NULL);
 		return;
 	case CTL_OPT_COMPRESSION:
-		offer(line, "none", "as it is");
-		offer(line, "zstd", "compressed");
-		offer(line, "zstd:3", "smaller, and slower");
+		offer_compressions(line);
 		return;
 	case CTL_OPT_PIECES:
 		/* A snapshot measures nothing. */
@@ -413,6 +418,8 @@ static void offer_operands(const struct line *line)
 		offer_commands(line);
 	else if (strstr(what, "DIR") || strstr(what, "POOL"))
 		offer_files();
+	else if (strstr(what, "zstd"))
+		offer_compressions(line);
 }
 
 /* --- the line */

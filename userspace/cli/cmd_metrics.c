@@ -112,11 +112,11 @@ static const struct metric device_metrics[] = {
 	{ "device_thin_free_bytes", "Space that is left in the thin pool below such a volume.",
 	  DEVICE(room) },
 	{ "device_dedup_last_success_timestamp_seconds",
-	  "When dedup of the volume last ended without an error.", DEVICE(dedup_time) },
+	  "When trim or offload of the volume last ended without an error.", DEVICE(dedup_time) },
 	{ "device_dedup_cold_versions", "What offload has raised --cold to, as too much came home.",
 	  DEVICE(dedup_cold) },
 	{ "device_dedup_lost_marks_total",
-	  "How often dedup had to begin with a window again, as the volume was suspended.",
+	  "How often these had to begin with a window again, as the volume was suspended.",
 	  DEVICE(lost_marks) },
 };
 

@@ -65,7 +65,7 @@ static void print_places(const struct rd_health *health)
 	printf("  last version in the pool %s\n",
 	       at->version_pool[0] ? at->version_pool : "- (none yet)");
 	if (at->dedup_cold)
-		printf("  dedup leaves blocks that were written within %llu versions: too many came home\n",
+		printf("  offload leaves blocks that were written within %llu versions: too many came home\n",
 		       at->dedup_cold);
 }
 

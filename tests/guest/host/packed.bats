@@ -199,7 +199,6 @@ refused() {
 	done
 	must prune $vg/vm1 --keep-last 1
 	[[ $output != *reached* ]]
-	must compact
 	echo 3 >/proc/sys/vm/drop_caches
 	cmp "$vol@1" /tmp/rdt-pool/one
 	cmp "$new" /tmp/rdt-pool/one
