@@ -394,9 +394,9 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 }
 
 @test "install: programs, units and rules are where they are looked for" {
-	cp -r "$top"/{Makefile,userspace,kernel,systemd,Documentation,scripts,Kbuild} .
+	cp -a "$top"/{Makefile,userspace,kernel,systemd,Documentation,scripts,Kbuild} .
 	mkdir build
-	cp -r "$top/build/bin" build
+	cp -a "$top/build/bin" build
 	run make -s install-programs install-host install-module DESTDIR="$PWD/root"
 	echo "$output"
 	[ "$status" -eq 0 ]
