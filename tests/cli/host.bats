@@ -436,3 +436,33 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 		done <lines
 	done
 }
+
+# systemd sends the signal to all, and once more where the shell ends before the others.
+@test "install: a stop ends what the unit of the pass is at, and begins nothing else" {
+	local code=0 pid
+	cat >stub <<-END
+		#!/bin/sh
+		trap 'sleep 0.5; echo ended >>"$PWD/log"; exit 130' TERM
+		echo "\$1" >>'$PWD/log'
+		sleep 30 &
+		wait
+	END
+	chmod +x stub
+	sed -n '/^ExecStart=/,/[^\]$/ {
+		s/^ExecStart=/exec /
+		s/\$\$/$/g
+		s|/usr/sbin/revdedupctl|'"$PWD/stub"'|
+		p
+	}' "$top/systemd/revdedup-dedup.service" >script
+	setsid sh script 3>&- &
+	pid=$!
+	for _ in {1..100}; do
+		[ ! -s log ] || break
+		sleep 0.1
+	done
+	kill -- "-$pid"
+	wait "$pid" || code=$?
+	cat log
+	[ "$code" -eq 130 ]
+	[ "$(paste -sd " " log)" = "trim ended" ]
+}
