@@ -286,15 +286,17 @@ static void start_write(struct part *part)
 static void share_write(struct part *part)
 {
 	struct rd_rados *rados = part->request->rados;
-	struct part *first;
+	struct part *first, **last;
 
 	pthread_mutex_lock(&rados->lock);
 	for (first = rados->shared; first; first = first->next)
 		if (first->object == part->object && first->request->how == part->request->how)
 			break;
 	if (first) {
-		part->with = first->waiting;
-		first->waiting = part;
+		/* In the order in which they came, as without it. */
+		for (last = &first->waiting; *last; last = &(*last)->with)
+			;
+		*last = part;
 	} else {
 		part->is_shared = true;
 		part->next = rados->shared;
