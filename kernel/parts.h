@@ -47,10 +47,8 @@ int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry place);
 
 /*
- * May a message that does many things go on, the next of which takes an I/O or so? -ERESTARTSYS
- * when a signal came, -EBUSY when a suspend or a resume waits for it, and with that a guest.
- * io_uring, for one, signals work to a task whose ring was closed: the kernel then sends the
- * message again, and the program sees no -EINTR of which it knows no signal.
+ * May a message that does many things go on, the next of which takes an I/O or so? -EINTR when a
+ * signal came, -EBUSY when a suspend or a resume waits for it, and with that a guest.
  */
 int dmr_parts_may_continue(struct dmr_table *t);
 

@@ -49,32 +49,6 @@ load table
 	reads 4096 8 "p3000,8"
 }
 
-# reads_now WHAT: of block 0, which is in the pool, and of block 32, which is at home.
-reads_now() { is "reads that may not wait" "$(/revdedup/bin/nowait $vol read 0 32)" "$1"; }
-
-# dm-delay takes no REQ_NOWAIT; like dm-thin.
-@test "only where a read goes to a device that may wait, it is refused if it must not" {
-	make rdt-b "0 $vol_sectors delay $base 0 0"
-	local home=$base base=/dev/mapper/rdt-b
-	vol_create
-	batch "0,10,p100"
-	case $(uname -r) in
-	# There device-mapper asks the base alone.
-	6.1.*) reads_now "Operation not supported Operation not supported" ;;
-	*) reads_now "read EAGAIN" ;;
-	esac
-	reads 0 8 "p800,8"
-	reads 256 8 "b100,8"
-	vol_remove
-	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 0"
-	base=$home
-	vol_create
-	# A read whose page is not in memory waits in the worker, and not in its submitter.
-	reads 0 8 "p800,8"
-	reads 256 8 "b100,8"
-	reads_now "EAGAIN read"
-}
-
 @test "a volume that ends within a block and within a segment" {
 	local sectors=$((4096 + 21))
 	vol_create $sectors
