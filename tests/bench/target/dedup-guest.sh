@@ -373,9 +373,9 @@ part_find() {
 # nr_pool NAME: how many blocks of a volume lie in the pool.
 nr_pool() { revdedupctl status "$vg/$1" --json | json blocks_away; }
 
-# cold_one VERSIONS WRITES: a volume that gets so many versions, with so many writes before each, most
-# of them to its hot spots. Then deduplication, as many writes again of the same stream, and both
-# again, but without a look at what is cold.
+# cold_one VERSIONS WRITES: a volume that gets so many versions, with so many writes before each,
+# most of them to its hot spots. Then deduplication, as many writes again of the same stream, and
+# both again, but without a look at what is cold.
 cold_one() {
 	local i mib=128 name=cold_$1_$2 cold before
 	local stream=("$bin/dedisgen" --dist "$dist" --blocks $((mib * mib_blocks)) --seed 3)
