@@ -106,11 +106,11 @@ put_in_packs() {
 	local first=$((volume_mib - volume_mib / 8)) end=$((SECONDS + ${SOAK:+3600+}0)) times=0
 	dm_remove rdt-swap
 	make_volume rdt-packed /dev/disk/disk0 /dev/disk/disk1 $pool
+	put_in_packs rdt-packed $first $packed_mib $pool
 	dm_create rdt-swap "0 $((first * 2048)) linear /dev/mapper/rdt-packed 0"
 	dm_create rdt-tail "0 $((packed_mib * 2048)) linear /dev/mapper/rdt-packed $((first * 2048))"
 	mkswap -q /dev/mapper/rdt-swap
 	swapon /dev/mapper/rdt-swap
-	put_in_packs rdt-packed $first $packed_mib $pool
 	fio --name=read --filename=/dev/mapper/rdt-tail --size=${packed_mib}m \
 		--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=32 --time_based \
 		--runtime=7200 --output=/dev/null 3>&- &
