@@ -140,6 +140,7 @@ static void swap_marked(struct dmr_table *t, const struct dmr_part *part,
 	dmr_watch_drop_if_empty(t, part->seg, watch);
 }
 
+/* A block that was taken has no mark any more: an alias that is sent again passes over it. */
 static int alias_part(struct dmr_table *t, const struct dmr_part *part)
 {
 	int r;

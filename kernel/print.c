@@ -215,7 +215,7 @@ static int print_runs(struct print *p, u64 *first, u64 end)
 	while (at < end && !full) {
 		/* There may be much to look at that fills no answer. */
 		if (signal_pending(current))
-			return -EINTR;
+			return -ERESTARTSYS;
 		cond_resched();
 		run = skip_whole(p, at, end);
 		if (run == at)

@@ -63,6 +63,25 @@ load table
 	cmp "$old" "$new"
 }
 
+# As io_uring signals to a task that one of its rings was closed.
+@test "a message goes on where the program sees no signal" {
+	local reader asker
+	vol_create
+	batch "0,10,p100"
+	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 8000 /dev/ram2 0 0"
+	dd if=$vol bs=4096 count=1 iflag=direct of=/dev/null status=none 3>&- &
+	reader=$!
+	within 5 in_flight $vol
+	dmsetup message rdt-v 0 "remap 0,1,p100,p200" 3>&- &
+	asker=$!
+	within 30 sleeps $asker
+	kill -STOP $asker
+	kill -CONT $asker
+	wait $asker
+	wait $reader
+	places_are 0 16 "0,1,p200;1,f,p101"
+}
+
 @test "thousands of ranges in a message" {
 	vol_create
 	many_ranges 4000 4 2000
@@ -226,6 +245,8 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	vol_remove
 	vol_create
 	places_are 0 16 "0,10,p100"
+	# The write-back that the batch has queued for a second later.
+	sleep 2
 	base_flushes
 	before=$reply
 	places_are 0 16 "0,10,p100"
