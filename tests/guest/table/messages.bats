@@ -628,6 +628,7 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	make rdt-b "0 $vol_sectors linear /dev/ram0 0"
 	base=/dev/mapper/rdt-b
 	vol_create
+	msg watch 1 10,2
 	# Writes wait for the next reload, flushes do not.
 	reload rdt-b "0 $vol_sectors delay /dev/ram0 0 0 /dev/ram0 0 90000 /dev/ram0 0 0"
 	dd if=/dev/zero bs=4096 count=1 status=none | tr '\0' x |
@@ -643,6 +644,10 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	reload rdt-b "0 $vol_sectors linear /dev/ram0 0"
 	wait $writer
 	[ "$(dd if=$vol bs=4096 count=1 iflag=direct status=none | tr -d x | wc -c)" -eq 0 ]
+	# Sent again, as the kernel does by itself, it keeps the marks of those before.
+	msg watch 1 20,1
+	msg alias 1 "10,2,z;20,1,z"
+	places_are 16 17 "10,2,z;12,e,b;20,1,z"
 	dm remove rdt-v
 	dm remove rdt-b
 }
