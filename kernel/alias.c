@@ -73,13 +73,14 @@ int dmr_watch(struct dmr_table *t, u64 token, const char *ranges)
 		return r;
 	if (t->watch_token != token)
 		dmr_watch_drop_all(t);
-	/* No token until the settle, behind which all writes have ended that saw no marks. */
-	t->watch_token = 0;
+	/* Those of messages before this one stay also if it is interrupted, and sent again. */
+	t->watch_token = token;
+	/* Until the settle, behind which all writes have ended that saw no marks. */
+	t->watch_is_settled = false;
 	r = dmr_parts_run(t, ranges, &rules, watch_part);
 	if (!r)
 		r = dmr_writeback_settle(t);
-	if (!r)
-		t->watch_token = token;
+	t->watch_is_settled = !r;
 	return r;
 }
 
@@ -140,6 +141,7 @@ static void swap_marked(struct dmr_table *t, const struct dmr_part *part,
 	dmr_watch_drop_if_empty(t, part->seg, watch);
 }
 
+/* A block that was taken has no mark any more: an alias that is sent again passes over it. */
 static int alias_part(struct dmr_table *t, const struct dmr_part *part)
 {
 	int r;
@@ -183,7 +185,7 @@ static void end_alias(struct dmr_table *t)
 
 static int check_token(struct dmr_table *t, u64 token)
 {
-	if (t->watch_token == token)
+	if (t->watch_token == token && t->watch_is_settled)
 		return 0;
 	DMERR("%s: alias: no marks have the token %llu (any more): watch and read again",
 	      dmr_name(t->meta), token);

@@ -55,8 +55,15 @@ static inline void dmr_limits_add_reads(struct queue_limits *limits,
 	limits->virt_boundary_mask = both.virt_boundary_mask;
 	limits->dma_alignment = both.dma_alignment;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-	/* Do not promise nowait or polled I/O that it cannot do. */
-	limits->features &= both.features | ~(BLK_FEAT_NOWAIT | BLK_FEAT_POLL);
+	/* Do not promise polled I/O that it cannot do. */
+	limits->features &= both.features | ~BLK_FEAT_POLL;
+	/*
+	 * Nowait is promised if one of both can: map refuses a bio for the other one with
+	 * BLK_STS_AGAIN. A base like dm-thin cannot, and without the promise io_uring hands
+	 * also each read of the pool to a thread that may wait.
+	 */
+	if (bdev_nowait(bdev))
+		limits->features |= BLK_FEAT_NOWAIT;
 #endif
 }
 

@@ -189,6 +189,7 @@ struct dmr_table {
 	unsigned int nr_watches;	/* map reads it */
 	struct xarray watches;		/* by segment; map looks which there are */
 	u64 watch_token;		/* of the program that has marked; under message_lock */
+	bool watch_is_settled;		/* as is this: no write is in flight that saw no marks */
 	bool is_aliasing;		/* blocks are about to become POOL or ZERO */
 #endif
 	bool base_is_unsettled;		/* a block was BASE since the last settle; see units.c */

@@ -22,7 +22,7 @@ static int wait_for_phase(struct dmr_table *t, unsigned int phase)
 {
 	while (in_flight(t, phase)) {
 		if (signal_pending(current))
-			return -EINTR;
+			return -ERESTARTSYS;
 		msleep_interruptible(1);
 	}
 	return 0;

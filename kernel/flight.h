@@ -23,7 +23,7 @@ static inline void dmr_flight_end(struct dmr_table *t, unsigned int phase)
 	this_cpu_dec(t->flight->nr[phase]);
 }
 
-/* Wait for all that began before: 0, or -EINTR for a signal. Sleeps, under message_lock. */
+/* Wait for all that began before: 0, or -ERESTARTSYS for a signal. Sleeps, under message_lock. */
 int dmr_flight_drain(struct dmr_table *t);
 
 #endif

@@ -138,7 +138,7 @@ int dmr_parts_check_writable(struct dmr_table *t, const char *verb)
 int dmr_parts_may_continue(struct dmr_table *t)
 {
 	if (signal_pending(current))
-		return -EINTR;
+		return -ERESTARTSYS;
 	return READ_ONCE(t->meta->is_awaited) ? -EBUSY : 0;
 }
 

@@ -47,8 +47,27 @@ int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry place);
 
 /*
- * May a message that does many things go on, the next of which takes an I/O or so? -EINTR when a
- * signal came, -EBUSY when a suspend or a resume waits for it, and with that a guest.
+ * May a message that does many things go on, the next of which takes an I/O or so? -ERESTARTSYS
+ * when a signal came, -EBUSY when a suspend or a resume waits for it, and with that a guest.
+ * io_uring, for one, signals work to a task whose ring was closed: the kernel then sends the
+ * message again, and the program sees no -EINTR of which it knows no signal.
+ *
+ * Device-mapper hands -ERESTARTSYS on, and copies nothing out, as for DM_DEV_WAIT. Where a handler
+ * has run that does not restart calls, the program sees -EINTR. Else the message begins anew,
+ * takes message_lock anew, and finds another table line, perhaps, as one that a program sends
+ * again after -EBUSY. So each that may end so must come to the same end when it is run again
+ * after any part of its work:
+ *
+ *   table   changes nothing
+ *   remap   a block that has the new place has not the old one any more; not where a message
+ *           names a block twice, first with a place that it gets later
+ *   set     gives the same place again; begin and end take no notice of signals
+ *   punch   discards again what nothing names
+ *
+ * Checks are made again: what another program has done between them may have the message fail
+ * half done, as any error does. A settle is of all changes, those of the first time, too. Only a
+ * look at a large table keeps nothing of what it has done: signals of a timer, for which
+ * a handler restarts calls, can keep it from its end. Those of io_uring end with the I/O in flight.
  */
 int dmr_parts_may_continue(struct dmr_table *t);
 

@@ -117,6 +117,24 @@ static u64 skip_whole(const struct print *p, u64 at, u64 end)
 	return clamp(seg * DMR_SEG_BLOCKS, at, end);
 }
 
+/* The same for the blocks of a segment whose page is in memory: few of them are asked for. */
+static u64 skip_entries(const struct print *p, u64 at, u64 end)
+{
+	u64 word, last = min(end, (dmr_block_seg(at) + 1) * DMR_SEG_BLOCKS);
+	struct dmr_page *page;
+
+	if (!p->only)
+		return at;
+	rcu_read_lock();
+	word = dmr_word_get(p->table, dmr_block_seg(at));
+	page = dmr_word_is_here(word) ? dmr_word_page(word) : NULL;
+	while (page && at < last &&
+	       !overlaps(p->only, dmr_page_entry(page, dmr_block_index(at)), 1))
+		at++;
+	rcu_read_unlock();
+	return at;
+}
+
 /* Cut a run down to what is asked for; false: that is nothing. */
 static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entry *place)
 {
@@ -197,9 +215,11 @@ static int print_runs(struct print *p, u64 *first, u64 end)
 	while (at < end && !full) {
 		/* There may be much to look at that fills no answer. */
 		if (signal_pending(current))
-			return -EINTR;
+			return -ERESTARTSYS;
 		cond_resched();
 		run = skip_whole(p, at, end);
+		if (run == at)
+			run = skip_entries(p, at, end);
 		if (run > at) {
 			at = run;
 			continue;

@@ -15,7 +15,7 @@ struct dmr_pool_range {
 /*
  * Print the places of @count blocks from @first on; of these only places in the pool that
  * are in @only, unless that is NULL. Returns 1: *@result is the answer; or -errno, which is
- * in the log. -EINTR: a signal came. Under message_lock only.
+ * in the log. -ERESTARTSYS: a signal came. Under message_lock only.
  */
 int dmr_print(struct dmr_table *t, u64 first, u64 count, const struct dmr_pool_range *only,
 	      char *result, unsigned int maxlen);

@@ -288,7 +288,13 @@ static bool would_block(struct bio *bio, struct block_device *bdev)
 	return (bio->bi_opf & REQ_NOWAIT) && !bdev_nowait(bdev);
 }
 
-/* Accept as much of a read as lies in one run. */
+/*
+ * Accept as much of a read as lies in one run. A read that may not wait is refused whole, as the
+ * block layer refuses to split one: a device could refuse a part when another part is in flight.
+ * The EAGAIN of the whole comes in another context then, in which io_uring cannot hand the read
+ * to a thread that may wait. So the program gets it, which has not asked for that, and the same
+ * whenever it tries again.
+ */
 static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_entry place;
@@ -298,8 +304,13 @@ static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 	if (!dmr_words_look_up(t, dmr_bio_first_block(bio), &place))
 		return DMR_DEFER;
 	len = dmr_remap_run_sectors(t, bio, place);
-	if (len < bio_sectors(bio))
+	if (len < bio_sectors(bio)) {
+		if (bio->bi_opf & REQ_NOWAIT) {
+			bio_wouldblock_error(bio);
+			return DMR_TAKEN;
+		}
 		dm_accept_partial_bio(bio, len);
+	}
 	route = dmr_remap_route_read(t, bio, place);
 	if (route == DMR_ISSUE && unlikely(would_block(bio, bio->bi_bdev))) {
 		bio_wouldblock_error(bio);

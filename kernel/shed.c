@@ -240,6 +240,7 @@ static void hold(struct shed *shed, u64 first, u64 end)
 	spin_unlock_irq(&t->lock);
 }
 
+/* Sent again, it discards again what is still away, and looks for zeros there. */
 static int shed_range(struct shed *shed, const struct dmr_range *range)
 {
 	struct dmr_table *t = shed->t;

@@ -8,6 +8,7 @@
  *	short	does a part, as when a signal interrupts the kernel, or memory for an
  *		io_uring's submission is short
  *	error	fails with EIO or ENOSPC; so do flushes, truncations and punches
+ *	again	of io_uring ends with EAGAIN, as often as it is not given to a thread that may wait
  *
  * With the second, reads of these bytes of a file "data" fail.
  *
@@ -15,6 +16,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <liburing.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,7 @@
 
 static unsigned long long state;
 static unsigned int one_in;
-static int want_errors;
+static int want_errors, want_again;
 static unsigned long long bad_begin, bad_end;
 
 __attribute__((constructor))
@@ -40,6 +42,7 @@ static void begin(void)
 		one_in = 0;
 	state = state * 2654435761ULL + 88172645463325252ULL;
 	want_errors = !strcmp(kind, "error");
+	want_again = !strcmp(kind, "again");
 	if (!strcmp(kind, "bad")) {
 		sscanf(wish, "%llu", &bad_begin);
 		bad_end = bad_begin + one_in;
@@ -107,7 +110,7 @@ static int fails(const char *what, int fd, int reads)
 /* How much of @len: in whole sectors, for O_DIRECT. */
 static size_t part(const char *what, int fd, size_t len)
 {
-	if (want_errors || len <= 512 || !is_hit(fd))
+	if (want_errors || want_again || len <= 512 || !is_hit(fd))
 		return len;
 	len = (1 + below((len - 1) / 512)) * 512;
 	note(what, fd, len);
@@ -176,14 +179,63 @@ int fallocate64(int fd, int mode, off_t offset, off_t len)
 	return fails("fallocate", fd, 0) ? -1 : REAL(fallocate64)(fd, mode, offset, len);
 }
 
-struct io_uring;
-int io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr);
+/* What the ring of this thread has in flight that is to be refused, by its data. */
+static __thread unsigned long long refused[256];
+static __thread unsigned int nr_refused;
+
+static int forget(unsigned long long data)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_refused; i++) {
+		if (refused[i] == data) {
+			refused[i] = refused[--nr_refused];
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void choose_refused(struct io_uring *ring)
+{
+	unsigned int i;
+
+	for (i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
+		const struct io_uring_sqe *sqe = &ring->sq.sqes[i & ring->sq.ring_mask];
+
+		forget(sqe->user_data);
+		if (sqe->opcode != IORING_OP_POLL_ADD && !(sqe->flags & IOSQE_ASYNC) &&
+		    nr_refused < 256 && !below(one_in))
+			refused[nr_refused++] = sqe->user_data;
+	}
+}
+
+static void refuse(struct io_uring *ring)
+{
+	unsigned int i, end = io_uring_smp_load_acquire(ring->cq.ktail);
+
+	for (i = *ring->cq.khead; i != end; i++) {
+		struct io_uring_cqe *cqe = &ring->cq.cqes[i & ring->cq.ring_mask];
+
+		if (!forget(cqe->user_data))
+			continue;
+		note("transfer", -1, -EAGAIN);
+		cqe->res = -EAGAIN;
+	}
+}
 
 int io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
 {
-	if (one_in && !want_errors && !below(one_in)) {
+	int r;
+
+	if (one_in && !want_errors && !want_again && !below(one_in)) {
 		note("submit", -1, -EAGAIN);
 		return -EAGAIN;
 	}
-	return REAL(io_uring_submit_and_wait)(ring, wait_nr);
+	if (!want_again)
+		return REAL(io_uring_submit_and_wait)(ring, wait_nr);
+	choose_refused(ring);
+	r = REAL(io_uring_submit_and_wait)(ring, wait_nr);
+	refuse(ring);
+	return r;
 }

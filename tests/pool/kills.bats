@@ -459,6 +459,25 @@ with_faults() {
 	say "$round commands, $hits transfers cut"
 }
 
+# refused COMMAND...: run it where the kernel does no transfer of io_uring at once.
+refused() {
+	rm -f out/faults
+	ASAN_OPTIONS=verify_asan_link_order=0 \
+		LD_PRELOAD="$build/io-faults.so${LD_PRELOAD:+:$LD_PRELOAD}" \
+		IO_FAULTS=1:1:again IO_FAULTS_LOG=out/faults \
+		timeout 60 "${ctl[@]}" "$@" >out/refused 2>&1 ||
+		fail_test "'$*': status $?: $(cat out/refused)" || return
+	grep -q "^transfer" out/faults || fail_test "'$*' was not refused anything"
+}
+
+@test "a transfer that is refused is given to a thread that may wait" {
+	some_versions
+	refused snapshot vm2 --from img/vm2
+	took vm2 out/refused
+	refused scrub
+	all_right
+}
+
 @test "errors of reads and writes, and no space, at random calls" {
 	local round kills=0 repairs=0 what hits=0 failed=0
 	some_versions

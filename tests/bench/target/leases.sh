@@ -5,7 +5,8 @@
 #
 # Measure in a guest what devices that read a pool cost a command that frees space of it: the
 # median time of a delete of 8 MiB with N of them (default: 100, of 1024 GiB), as a ratio to
-# that without. With --check exit with 1 if it is more than 2.
+# that without, in counted instructions (see run.sh). With --check exit with 1 if it is more
+# than 2.
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=scripts/lib.sh
 . "$here/../../../scripts/lib.sh"
@@ -31,7 +32,7 @@ done
 
 bench_begin "$kernel"
 bench_add_ctl
-in_guest "$dir/lines" --mem 6144 -- leases-guest.sh "$devices" "$gib" "$rounds"
+in_guest "$dir/lines" --mem 6144 --icount -- leases-guest.sh "$devices" "$gib" "$rounds"
 printf '\n=== Linux %s\n\n' "$kernel"
 sort -k2,2 -k4,4n "$dir/lines" | awk -v check="$check" '
 	$1 == "devices" { devices = $2; gib = $3 }

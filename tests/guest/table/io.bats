@@ -49,6 +49,54 @@ load table
 	reads 4096 8 "p3000,8"
 }
 
+# reads_now WHAT: of block 0, which is in the pool, and of block 32, which is at home.
+reads_now() { is "reads that may not wait" "$(/revdedup/bin/nowait $vol read 0 32)" "$1"; }
+
+# dm-delay takes no REQ_NOWAIT; like dm-thin.
+@test "only where a read goes to a device that may wait, it is refused if it must not" {
+	make rdt-b "0 $vol_sectors delay $base 0 0"
+	local home=$base base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100"
+	case $(uname -r) in
+	# There device-mapper asks the base alone.
+	6.1.*) reads_now "Operation not supported Operation not supported" ;;
+	*) reads_now "read EAGAIN" ;;
+	esac
+	reads 0 8 "p800,8"
+	reads 256 8 "b100,8"
+	vol_remove
+	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 0"
+	base=$home
+	vol_create
+	# A read whose page is not in memory waits in the worker, and not in its submitter.
+	reads 0 8 "p800,8"
+	reads 256 8 "b100,8"
+	reads_now "EAGAIN read"
+}
+
+# spans ENGINE: read what lies in the pool and at home, half and half, at once.
+spans() {
+	fio --name=spans --filename=$vol --ioengine="$1" --direct=1 --rw=read --bs=64k \
+		--offset=32k --size=64k --loops=20 >"$BATS_TEST_TMPDIR/fio" || {
+		cat "$BATS_TEST_TMPDIR/fio"
+		return 1
+	}
+}
+
+# As with dm-thin below, and the pool in a file. The half in the pool is in flight when the other
+# one is refused: in which context it ends is then a matter of luck, and so is the error.
+@test "a read that must not wait and lies in two devices is refused before any of it is read" {
+	make rdt-b "0 $vol_sectors delay $base 0 0"
+	local base=/dev/mapper/rdt-b
+	on_loop_pool
+	vol_create
+	batch "0,10,p100"
+	spans libaio
+	spans io_uring
+	reads 64 128 "p840,40;b80,40"
+}
+
 @test "a volume that ends within a block and within a segment" {
 	local sectors=$((4096 + 21))
 	vol_create $sectors

@@ -63,6 +63,25 @@ load table
 	cmp "$old" "$new"
 }
 
+# As io_uring signals to a task that one of its rings was closed.
+@test "a message goes on where the program sees no signal" {
+	local reader asker
+	vol_create
+	batch "0,10,p100"
+	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 8000 /dev/ram2 0 0"
+	dd if=$vol bs=4096 count=1 iflag=direct of=/dev/null status=none 3>&- &
+	reader=$!
+	within 5 in_flight $vol
+	dmsetup message rdt-v 0 "remap 0,1,p100,p200" 3>&- &
+	asker=$!
+	within 30 sleeps $asker
+	kill -STOP $asker
+	kill -CONT $asker
+	wait $asker
+	wait $reader
+	places_are 0 16 "0,1,p200;1,f,p101"
+}
+
 @test "thousands of ranges in a message" {
 	vol_create
 	many_ranges 4000 4 2000
@@ -226,6 +245,8 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	vol_remove
 	vol_create
 	places_are 0 16 "0,10,p100"
+	# The write-back that the batch has queued for a second later.
+	sleep 2
 	base_flushes
 	before=$reply
 	places_are 0 16 "0,10,p100"
@@ -607,6 +628,7 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	make rdt-b "0 $vol_sectors linear /dev/ram0 0"
 	base=/dev/mapper/rdt-b
 	vol_create
+	msg watch 1 10,2
 	# Writes wait for the next reload, flushes do not.
 	reload rdt-b "0 $vol_sectors delay /dev/ram0 0 0 /dev/ram0 0 90000 /dev/ram0 0 0"
 	dd if=/dev/zero bs=4096 count=1 status=none | tr '\0' x |
@@ -622,6 +644,10 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	reload rdt-b "0 $vol_sectors linear /dev/ram0 0"
 	wait $writer
 	[ "$(dd if=$vol bs=4096 count=1 iflag=direct status=none | tr -d x | wc -c)" -eq 0 ]
+	# Sent again, as the kernel does by itself, it keeps the marks of those before.
+	msg watch 1 20,1
+	msg alias 1 "10,2,z;20,1,z"
+	places_are 16 17 "10,2,z;12,e,b;20,1,z"
 	dm remove rdt-v
 	dm remove rdt-b
 }

@@ -4,6 +4,10 @@
  * no error but EAGAIN and no wrong data comes of it.
  *
  *   nowait DEVICE BYTES
+ *   nowait DEVICE read BLOCK...
+ *
+ * The second one reads these blocks once each with RWF_NOWAIT, direct, and prints a word for
+ * each: "read", "EAGAIN", or what else the error says. The first one:
  *
  * The first BYTES of the device are cut into three; a thread works on each until SIGTERM:
  *
@@ -187,6 +191,21 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static int read_blocks(int nr, char **blocks)
+{
+	struct iovec iov = { .iov_base = aligned_alloc(BLOCK, BLOCK), .iov_len = BLOCK };
+	ssize_t r;
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		r = preadv2(fd, &iov, 1, strtoll(blocks[i], NULL, 10) * BLOCK, RWF_NOWAIT);
+		printf("%s%s", i ? " " : "", r == BLOCK ? "read" : r >= 0 ? "short" :
+		       errno == EAGAIN ? "EAGAIN" : strerror(errno));
+	}
+	printf("\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct worker workers[] = {
@@ -198,17 +217,19 @@ int main(int argc, char **argv)
 	pthread_t threads[nr];
 	uint64_t size;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: nowait DEVICE BYTES\n");
+	if (argc < 3 || (argc > 3 && strcmp(argv[2], "read"))) {
+		fprintf(stderr, "usage: nowait DEVICE BYTES|read BLOCK...\n");
 		return 2;
 	}
-	size = strtoull(argv[2], NULL, 10);
-	signal(SIGTERM, on_signal);
 	fd = open(argv[1], O_RDWR | O_DIRECT);
 	if (fd < 0) {
 		fprintf(stderr, "nowait: cannot open '%s': %s\n", argv[1], strerror(errno));
 		return 1;
 	}
+	if (argc > 3)
+		return read_blocks(argc - 3, argv + 3);
+	size = strtoull(argv[2], NULL, 10);
+	signal(SIGTERM, on_signal);
 	for (i = 0; i < nr; i++) {
 		struct worker *w = &workers[i];
 

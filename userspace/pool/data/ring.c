@@ -116,6 +116,7 @@ static void end_op(struct rd_ring *ring, struct rd_op *op, int r)
 static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 {
 	if (r == -EINTR || r == -EAGAIN) {
+		op->is_refused = r == -EAGAIN;
 		enqueue(ring, op);
 		return;
 	}
@@ -267,6 +268,7 @@ void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 	if (op->store)
 		op->fd = op->store->fd;
 	op->cut = false;
+	op->is_refused = false;
 	if (op->kind != RD_OP_POLL)
 		op->r = rd_transfer_point(op->kind == RD_OP_WRITE ? "write" : "read", &op->cut);
 	if (op->kind == RD_OP_WRITE)
@@ -302,6 +304,17 @@ static short events_of(const struct rd_op *op)
 	return op->events ? op->events : POLLIN;
 }
 
+/*
+ * The kernel first tries each operation without waiting. Where a device is made of others it may
+ * tell of a refusal too late to hand the operation to a thread that may wait, and then tells us:
+ * again each time, unless it goes to such a thread at once.
+ */
+static void may_wait(struct io_uring_sqe *sqe, const struct rd_op *op)
+{
+	if (op->is_refused)
+		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+}
+
 static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 {
 	/* The kernel takes at most this many vectors. */
@@ -310,6 +323,7 @@ static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 
 	if (take_cut(op, &cut)) {
 		prepare_cut(sqe, op, &cut);
+		may_wait(sqe, op);
 		io_uring_sqe_set_data(sqe, op);
 		return;
 	}
@@ -324,6 +338,7 @@ static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 		io_uring_prep_poll_add(sqe, op->fd, events_of(op));
 		break;
 	}
+	may_wait(sqe, op);
 	io_uring_sqe_set_data(sqe, op);
 }
 

@@ -39,6 +39,7 @@ struct rd_op {
 	struct rd_ring *ring;
 	struct rd_op *next;
 	u64 left;
+	bool is_refused;	/* by the kernel, which would have to wait for it */
 	/* Injected: the operation fails before it begins; its first part is short. */
 	int r;
 	bool cut;
