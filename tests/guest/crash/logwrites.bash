@@ -7,7 +7,7 @@
 # shellcheck disable=SC2154 # by guest.bash and bats
 
 epochs=${LOG_EPOCHS:-12}
-table_seconds=${TABLE_LOG_SECONDS:-5}
+table_writes=${TABLE_LOG_WRITES:-1500}
 base_sectors=$((64 * 2048 - 24))
 meta_sectors=2048
 log_mib=400
@@ -155,7 +155,7 @@ write_table_log() {
 	dm_create rdt-disk "0 65536 judge /dev/ram0 rdt-disk"
 	dm_create rdt-log "0 65536 log-writes /dev/mapper/rdt-disk /dev/ram1"
 	run timeout 600 /revdedup/bin/tablecrash --log rdt-log --journal /tmp/journal \
-		--seconds "$table_seconds" ${CRASH_SEED:+--seed "$CRASH_SEED"} /dev/ram2
+		--writes "$table_writes" ${CRASH_SEED:+--seed "$CRASH_SEED"} /dev/ram2
 	printf '# %s\n' "${lines[@]}" >&3
 	[ "$status" -eq 0 ]
 	run dmsetup status rdt-log

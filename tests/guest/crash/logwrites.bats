@@ -9,7 +9,8 @@
 # sectors that the volume may hold. See tablelog.c.
 #
 #   LOG_EPOCHS           how many checkpoints (default 12)
-#   TABLE_LOG_SECONDS    how long the volume with a table is written to (default 5)
+#   TABLE_LOG_WRITES     how many writes to the volume with a table (default 1500; the log has
+#                        room for 5000)
 
 # shellcheck disable=SC2154 # by logwrites.bash
 load ../lib/guest

@@ -5,7 +5,7 @@
  *
  *   tablecrash [--cycles N] [--seed S] [--outages] [--at EVENT] [--no-cache]
  *              [--no-table] BASE META POOL
- *   tablecrash --log NAME --journal FILE [--seconds N] [--seed S] POOL
+ *   tablecrash --log NAME --journal FILE [--writes N] [--seed S] POOL
  *
  * BASE, META and POOL are ramdisks of 2 GiB, which take memory only for what is written. On
  * the first two lies the judge of crashes (tests/judge), as in crash.c. The pool loses
@@ -53,7 +53,6 @@
 
 #define CYCLES_A_LIFE	25U		/* then all is made anew */
 #define META_SECTORS	(700ULL * 8)	/* words for two blocks, and pages */
-#define MAX_LOGGED	5000U		/* writes: the log must have room for them */
 
 static const enum event events[] = {
 	AT_TIME, AT_TIME, AT_TIME, AT_FLUSH, AT_FLUSH, AT_FLUSH, AT_RESUME, AT_CHECKPOINT,
@@ -71,7 +70,7 @@ struct table_run t = {
 struct counts count;
 
 struct own own = {
-	.seconds = 10,
+	.writes = 1500,
 	.at = NR_EVENTS,
 };
 
@@ -341,7 +340,6 @@ static FILE *begin_journal(void)
 static void run_with_log(void)
 {
 	FILE *journal = begin_journal();
-	uint64_t end;
 
 	mark_log();
 	must(load_volume(), "load the volume");
@@ -349,8 +347,7 @@ static void run_with_log(void)
 	roll_back(true);
 	c.flush_us = 1000;
 	start_cycle();
-	end = now_us() + own.seconds * 1000000ULL;
-	while (now_us() < end && count.writes < MAX_LOGGED)
+	while (count.writes < own.writes)
 		work();
 	stop_work();
 	mark_log();
@@ -441,7 +438,7 @@ static void summary(uint64_t us)
 static void usage(void)
 {
 	fprintf(stderr, "usage: tablecrash [--cycles N] [--seed S] [--outages] [--at EVENT] [--no-cache] [--no-table] BASE META POOL\n"
-			"       tablecrash --log NAME --journal FILE [--seconds N] [--seed S] POOL\n");
+			"       tablecrash --log NAME --journal FILE [--writes N] [--seed S] POOL\n");
 	exit(2);
 }
 
@@ -474,8 +471,8 @@ static void parse_option(int opt)
 	case 'j':
 		own.journal_path = optarg;
 		break;
-	case 'S':
-		own.seconds = strtoul(optarg, NULL, 10);
+	case 'w':
+		own.writes = strtoul(optarg, NULL, 10);
 		break;
 	default:
 		usage();
@@ -493,7 +490,7 @@ static void parse_args(int argc, char **argv)
 		{ "no-table", no_argument, NULL, 't' },
 		{ "log", required_argument, NULL, 'l' },
 		{ "journal", required_argument, NULL, 'j' },
-		{ "seconds", required_argument, NULL, 'S' },
+		{ "writes", required_argument, NULL, 'w' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int opt;

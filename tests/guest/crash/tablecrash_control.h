@@ -25,7 +25,7 @@ struct batch {
 extern struct own {
 	struct ground pool;
 	const char *journal_path;
-	unsigned int seconds;
+	unsigned int writes;		/* into a log */
 	enum event at;			/* NR_EVENTS: any */
 	bool no_cache;
 	int vol_fd;
