@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl dedup: the pass over the whole pool. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
-#include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "cli.h"
 #include "reader.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl grow: give a pool more room. */
-#include <errno.h>
 #include <stdio.h>
 
 #include "pool/engine/space/grow.h"

@@ -13,7 +13,6 @@
 #include "host/volume/map/mapped.h"
 #include "host/volume/map/mapped_nbd.h"
 #include "pool/data/rados.h"
-#include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "remote.h"
 

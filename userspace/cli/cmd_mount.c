@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "host/sys/layers.h"
-#include "host/volume/device/target.h"
 #include "host/volume/map/mapped.h"
 #include "host/volume/map/mapped_nbd.h"
 #include "host/volume/map/mount.h"

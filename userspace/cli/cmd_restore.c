@@ -19,7 +19,6 @@
 #include "host/sys/block.h"
 #include "host/sys/probe.h"
 #include "host/volume/attach/safety.h"
-#include "pool/data/store.h"
 #include "pool/engine/read/restore.h"
 #include "pool/stream/receive_disk.h"
 #include "remote.h"

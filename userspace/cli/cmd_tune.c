@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/catalog/rules.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/space/choices.h"
 #include "pool/engine/version/version.h"

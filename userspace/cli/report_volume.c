@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "pool/catalog/segments.h"
 #include "describe.h"
 #include "elsewhere.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/direct.h"
 #include "host/sys/run.h"
 #include "host/volume/attach/safety.h"
 #include "served_disk.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Find the processes that have a file open: the kernel tells that in /proc alone. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* Recipes, and how many rows name them. */
 #include <errno.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/sort.h"

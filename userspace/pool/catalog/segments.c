@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What versions have in their segments. */
-#include <errno.h>
 #include <string.h>
 
 #include "pool/data/area.h"

@@ -2,7 +2,6 @@
 /* Volumes, their versions, and tags. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/log.h"

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sort.h"
-#include "pool/data/map.h"
 #include "pool/data/ring.h"
 #include "pool/data/store.h"
 #include "libnbd.h"

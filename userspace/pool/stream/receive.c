@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which versions are received, one after the other: see receive.h. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"

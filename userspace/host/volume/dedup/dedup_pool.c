@@ -25,12 +25,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "pool/catalog/check_counts.h"
 #include "pool/catalog/state.h"
-#include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "checker.h"
 

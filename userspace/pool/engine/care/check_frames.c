@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Check whose each frame is, and what the data area has allocated. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Copies of frames, brought up to date: see copy.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -13,7 +11,6 @@
 #include "base/log.h"
 #include "base/pace.h"
 #include "base/sort.h"
-#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/engine/read/blocks.h"
 #include "copy.h"

@@ -13,8 +13,6 @@
  */
 #include <errno.h>
 
-#include "base/cleanup.h"
-#include "base/log.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"

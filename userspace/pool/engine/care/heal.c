@@ -23,7 +23,6 @@
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "pool/engine/read/blocks.h"
-#include "pool/engine/version/version.h"
 #include "heal.h"
 #include "heal_write.h"
 

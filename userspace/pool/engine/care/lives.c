@@ -2,7 +2,6 @@
 /* Which versions see which blocks: see lives.h. */
 #include <errno.h>
 
-#include "base/cleanup.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/catalog/versions.h"

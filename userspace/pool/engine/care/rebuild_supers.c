@@ -22,7 +22,6 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
-#include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"

@@ -14,9 +14,7 @@
 
 #include "base/clock.h"
 #include "base/direct.h"
-#include "base/log.h"
 #include "base/sort.h"
-#include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"

@@ -6,7 +6,6 @@
 #include "base/inject.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
-#include "pool/engine/space/hold.h"
 #include "pass_parts.h"
 
 /*

@@ -9,7 +9,6 @@
 #include <errno.h>
 
 #include "base/inject.h"
-#include "pool/catalog/recipes.h"
 #include "pass_parts.h"
 #include "twins_filter.h"
 

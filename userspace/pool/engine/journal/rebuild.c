@@ -22,7 +22,6 @@
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/outbox.h"
-#include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/pages.h"
 #include "pool/catalog/recipes.h"

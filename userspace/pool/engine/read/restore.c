@@ -19,7 +19,6 @@
  * not at all, are passed by.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/direct.h"

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "pool/catalog/versions.h"
-#include "pool/data/map.h"
 #include "source.h"
 
 /* --- written meanwhile? */
