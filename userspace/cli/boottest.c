@@ -180,8 +180,7 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 	while (!r && (r = rd_next_kept(rows, &version, &volume)) > 0) {
 		const struct ctl_boot_test there = { .uid = version.uid };
 
-		rd_buffer_put(ret, &there, sizeof(there));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &there, sizeof(there));
 	}
 	if (!r && ret->len)
 		qsort(ret->data, ret->len / sizeof(struct ctl_boot_test),

@@ -290,9 +290,7 @@ static int find_one(struct ctl *ctl, int nr, struct rd_buffer *ret)
 	r = name.kind == CTL_NAME_NUMBER ? ctl_find_partial(ctl, &name, &partial) : -ENOENT;
 	if (r == -ENOENT)
 		return ctl_find_each(ctl, &name, ret);
-	if (!r)
-		rd_buffer_put(ret, &partial, sizeof(partial));
-	return !r && ret->failed ? -ENOMEM : r;
+	return r ? r : rd_buffer_put(ret, &partial, sizeof(partial));
 }
 
 /* Resolve all names before anything is deleted, so that they keep their meaning. */

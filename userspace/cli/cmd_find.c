@@ -58,8 +58,7 @@ static int add(struct find *find, const struct ctl_version *version, const struc
 		r = is_same(find->ctl, &version->version, &next->version, &candidate.is_same);
 	if (r)
 		return r;
-	rd_buffer_put(&find->versions, &candidate, sizeof(candidate));
-	return find->versions.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&find->versions, &candidate, sizeof(candidate));
 }
 
 static int add_volume(struct find *find, const struct ctl_volume *volume, u64 newest)

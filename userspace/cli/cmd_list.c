@@ -269,9 +269,9 @@ static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct lis
 	for (i = 0; i < nr && !r; i++) {
 		snprintf(map_text.text, sizeof(map_text.text), "%s",
 			 ctl_map_text(&map, &texts, i));
-		rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
+		r = rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
 	}
-	return r ? r : listed->maps.failed ? -ENOMEM : 0;
+	return r;
 }
 
 /* @name: NULL: of all volumes. */
@@ -307,9 +307,9 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 		if (!r)
 			r = without_damage(listed, ctl_describe(ctl, &described));
 		if (!r)
-			rd_buffer_put(&listed->described, &described, sizeof(described));
+			r = rd_buffer_put(&listed->described, &described, sizeof(described));
 	}
-	return !r && listed->described.failed ? -ENOMEM : r;
+	return r;
 }
 
 /* @name: NULL: all. */

@@ -88,8 +88,7 @@ static int show_map(struct ctl *ctl, const struct rd_version *version)
 	while (!r && (r = rd_next_version(rows, &one.v.version)) > 0) {
 		at = one.v.version.number == version->number ? nr : at;
 		nr++;
-		rd_buffer_put(&list, &one, sizeof(one));
-		r = list.failed ? -ENOMEM : 0;
+		r = rd_buffer_put(&list, &one, sizeof(one));
 	}
 	ctl_map_init(&map, version->volume, (struct ctl_described *)list.data, nr, CTL_BAR_WIDTH);
 	if (!r)

@@ -91,8 +91,7 @@ static int image_options(const char *format, const char *path, struct rd_buffer 
 		if (*path == ',')
 			rd_buffer_put_u8(ret, ',');
 	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }
 
 /* What qemu-img says of an image, in JSON. */

@@ -247,8 +247,7 @@ static int add_listed(struct rd_buffer *ret, const char *volume, const char *whi
 	snprintf(listed.name, sizeof(listed.name), "%.*s@%s", NBD_NAME_MAX - 24, volume, which);
 	snprintf(listed.about, sizeof(listed.about), "version %lld of %s",
 		 (long long)version->number, when);
-	rd_buffer_put(ret, &listed, sizeof(listed));
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put(ret, &listed, sizeof(listed));
 }
 
 static int list_all(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)

@@ -45,8 +45,7 @@ static int read_leases(struct rd_row *row, struct rd_buffer *ret)
 		lease.volume = rd_row_i64(row, 2);
 		lease.number = rd_row_i64(row, 3);
 		lease.time = rd_row_i64(row, 4);
-		rd_buffer_put(ret, &lease, sizeof(lease));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &lease, sizeof(lease));
 	}
 	return r;
 }

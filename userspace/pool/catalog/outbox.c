@@ -22,8 +22,7 @@ int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 	*ret_generation = rd_row_i64(row, 0);
 	blob = rd_row_blob(row, 1, &len);
 	changes->len = 0;
-	rd_buffer_put(changes, blob, len);
-	return changes->failed ? -ENOMEM : 0;
+	return rd_buffer_put(changes, blob, len);
 }
 
 int rd_outbox_count(struct rd_sql *sql, u64 *ret)

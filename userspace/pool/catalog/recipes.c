@@ -357,10 +357,8 @@ static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *s
 	int r;
 
 	r = rd_recipe_heirs(sql, &row, id, max);
-	while (!r && (r = rd_next_id(row, &source)) > 0) {
-		rd_buffer_put(sources, &source, sizeof(source));
-		r = sources->failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_id(row, &source)) > 0)
+		r = rd_buffer_put(sources, &source, sizeof(source));
 	return r;
 }
 

@@ -84,8 +84,7 @@ int rd_session_list(struct rd_sql *sql, i64 own, struct rd_buffer *ret)
 
 		verb = rd_row_text(row, 2);
 		snprintf(session.verb, sizeof(session.verb), "%s", verb ? verb : "");
-		rd_buffer_put(ret, &session, sizeof(session));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &session, sizeof(session));
 	}
 	return r;
 }

@@ -38,8 +38,7 @@ static int read_seers(struct pass *pass, i64 volume)
 			.is_read = rd_row_i64(row, 1),
 		};
 
-		rd_buffer_put(&pass->seers, &seer, sizeof(seer));
-		r = pass->seers.failed ? -ENOMEM : 0;
+		r = rd_buffer_put(&pass->seers, &seer, sizeof(seer));
 	}
 	return r;
 }
@@ -73,8 +72,7 @@ static int add_row(struct pass *pass, i64 recipe, i64 born, i64 next)
 			return -E2BIG;
 		sole.number = seer->number;
 	}
-	rd_buffer_put(&pass->found, &sole, sizeof(sole));
-	return pass->found.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&pass->found, &sole, sizeof(sole));
 }
 
 /* The key has this order, and the next row of a segment ends the time of the last one. */
@@ -169,8 +167,7 @@ static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
 		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
 		rd_buffer_put(list, text, strlen(text));
 	}
-	rd_buffer_put(list, "]", 2);
-	return list->failed ? -ENOMEM : 0;
+	return rd_buffer_put(list, "]", 2);
 }
 
 static int read_volumes(struct pass *pass)

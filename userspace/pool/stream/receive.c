@@ -166,8 +166,7 @@ static int choose_tags(struct rd_receiver *receiver, const struct rd_offer *offe
 	for (; tag < end; tag += strlen(tag) + 1)
 		if (receiver->options->is_tag(tag))
 			rd_buffer_put(ret, tag, strlen(tag) + 1);
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }
 
 /* The version exists: what follows may take a while. */

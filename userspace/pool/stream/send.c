@@ -32,10 +32,8 @@ static int list_versions(struct rd_pool *pool, struct rd_resolver *resolver, voi
 	(void)resolver;
 	ask->list->all.len = 0;
 	r = rd_versions(pool->sql, &rows, ask->volume);
-	while (!r && (r = rd_next_version(rows, &version)) > 0) {
-		rd_buffer_put(&ask->list->all, &version, sizeof(version));
-		r = ask->list->all.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_version(rows, &version)) > 0)
+		r = rd_buffer_put(&ask->list->all, &version, sizeof(version));
 	return r;
 }
 
@@ -101,10 +99,8 @@ static int put_tags(struct rd_pool *pool, struct rd_resolver *resolver, void *ct
 	(void)resolver;
 	sender->payload.len = 0;
 	r = rd_version_tags(pool->sql, &rows, &sender->disk.version);
-	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
-		rd_buffer_put(&sender->payload, tag, strlen(tag) + 1);
-		r = sender->payload.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_tag(rows, &tag)) > 0)
+		r = rd_buffer_put(&sender->payload, tag, strlen(tag) + 1);
 	return r;
 }
 

@@ -251,8 +251,7 @@ static int add_swap(struct window *window, u64 at)
 		last->len++;
 		return 0;
 	}
-	rd_buffer_put(&window->swaps, &range, sizeof(range));
-	return window->swaps.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&window->swaps, &range, sizeof(range));
 }
 
 /* Chunks again, as some may have a block that differs. */

@@ -287,8 +287,7 @@ static int take_file(struct rd_buffer *ret, const char *path)
 	/* One that is just starting has none. */
 	if (!rd_export_read_pid(&export))
 		return 0;
-	rd_buffer_put(ret, &export, sizeof(export));
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put(ret, &export, sizeof(export));
 }
 
 int rd_exports(struct rd_buffer *ret)

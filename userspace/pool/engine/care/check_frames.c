@@ -24,8 +24,7 @@ static int add_span(void *ctx, const char *what, u64 start, u64 len)
 	const struct span span = { .start = start, .len = len, .what = what };
 	struct rd_buffer *spans = ctx;
 
-	rd_buffer_put(spans, &span, sizeof(span));
-	return spans->failed ? -ENOMEM : 0;
+	return rd_buffer_put(spans, &span, sizeof(span));
 }
 
 /*

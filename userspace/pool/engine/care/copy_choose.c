@@ -69,8 +69,7 @@ static int add_choice(struct choosing *choosing, u64 frame, const struct rd_depe
 	if (r || !choice.live)
 		return r;
 	choice.weight = nr->versions * choice.live;
-	rd_buffer_put(&choosing->choices, &choice, sizeof(choice));
-	return choosing->choices.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&choosing->choices, &choice, sizeof(choice));
 }
 
 /* Packs that begin in @frame: each has one chance. */

@@ -131,8 +131,7 @@ static int note_row(struct damage *damage, const struct rd_segment_row *row, u32
 		report->rows_left_out++;
 		return 0;
 	}
-	rd_buffer_put(&report->rows, &bad_row, sizeof(bad_row));
-	return report->rows.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&report->rows, &bad_row, sizeof(bad_row));
 }
 
 /* All segments whose content is @recipe have @nr bad blocks from @block on. */

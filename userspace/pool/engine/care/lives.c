@@ -54,9 +54,8 @@ static int list_versions(struct lives *lives, struct rd_buffer *numbers, u64 *re
 
 	r = rd_versions(lives->pool->sql, &rows, lives->volume);
 	while (!r && (r = rd_next_version(rows, &version)) > 0) {
-		rd_buffer_put(numbers, &version.number, sizeof(version.number));
 		*ret_bytes += version.size;
-		r = numbers->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(numbers, &version.number, sizeof(version.number));
 	}
 	lives->numbers = (const i64 *)numbers->data;
 	lives->nr = numbers->len / sizeof(version.number);

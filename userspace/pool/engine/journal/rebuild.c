@@ -523,10 +523,8 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 	if (r)
 		return r;
 	r = rd_frames_extents(pool->sql, &rows);
-	while (!r && (r = rd_next_extent(rows, &extent)) > 0) {
-		rd_buffer_put(&extents, &extent, sizeof(extent));
-		r = extents.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_extent(rows, &extent)) > 0)
+		r = rd_buffer_put(&extents, &extent, sizeof(extent));
 	if (!r)
 		r = rd_frames_forget_free(pool->sql);
 	for (at = 0; at < extents.len && !r; at += sizeof(extent)) {

@@ -229,8 +229,7 @@ static int note_loss(struct estimate *estimate, u64 frame, u64 blocks)
 		if (nr > MAX_LOSSES && loss.number)
 			return -E2BIG;
 	}
-	rd_buffer_put(losses, &loss, sizeof(loss));
-	return losses->failed ? -ENOMEM : 0;
+	return rd_buffer_put(losses, &loss, sizeof(loss));
 }
 
 /* How many blocks does the data area have less? */
