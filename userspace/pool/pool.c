@@ -351,7 +351,7 @@ static void say_who(struct rd_pool *pool)
 	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions))
 		rd_each(session, &sessions)
 			rd_hint("running: %s, pid %lld, since %s", session->verb,
-				(long long)session->pid, rd_print_time(started, session->started));
+				session->pid, rd_print_time(started, session->started));
 	rd_buffer_free(&sessions);
 }
 

@@ -102,8 +102,7 @@ static int check_unused(struct rd_sql *sql, u64 frame, unsigned int next)
 			r = -EUCLEAN;
 	if (r != -EUCLEAN)
 		return r;
-	rd_err(0, "the catalog lists slots of frame %llu as free and as in use",
-	       (unsigned long long)frame);
+	rd_err(0, "the catalog lists slots of frame %llu as free and as in use", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
 }

@@ -26,7 +26,7 @@ int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
 	if (ret->start < 1ULL << 62 && ret->len <= RD_MAX_FRAMES)
 		return 1;
 	rd_err(0, "the catalog has a row of %llu frames from %llu on, which cannot be",
-	       (unsigned long long)ret->len, (unsigned long long)ret->start);
+	       ret->len, ret->start);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 	return -EUCLEAN;
 }
@@ -174,8 +174,7 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 		return 0;
 	if (r)
 		return r;
-	rd_err(0, "the catalog lists frame %lld as free and as in use",
-	       (long long)frame);
+	rd_err(0, "the catalog lists frame %lld as free and as in use", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }

@@ -70,7 +70,7 @@ static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64
 		return r;
 	r = rd_sql_run(sql, pair->remove, "iii", to, recipe, -n);
 	if (!r && !rd_sql_changed(sql))
-		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", (long long)recipe);
+		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", recipe);
 	return r;
 }
 

@@ -33,8 +33,7 @@ int rd_next_pack(struct rd_row *rows, struct rd_pack *ret)
 	ret->blocks = rd_row_i64(rows, 2);
 	ret->slots = rd_row_i64(rows, 3);
 	return is_possible(ret) ? 1 :
-		rd_err(-EUCLEAN, "the place of packed frame %llu is damaged",
-		       (unsigned long long)ret->frame);
+		rd_err(-EUCLEAN, "the place of packed frame %llu is damaged", ret->frame);
 }
 
 int rd_packs(struct rd_sql *sql, struct rd_row **ret, u64 first)
@@ -187,7 +186,7 @@ int rd_packs_are_there(struct rd_sql *sql)
 
 	if (r)
 		return r == -ENOENT ? 0 : r;
-	rd_err(0, "the catalog does not say where the pack of frame %lld is", (long long)frame);
+	rd_err(0, "the catalog does not say where the pack of frame %lld is", frame);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
 	return -EUCLEAN;
 }

@@ -20,12 +20,12 @@ static int read_recipe(struct rd_row *row, struct rd_recipe *recipe)
 	recipe->id = rd_row_i64(row, 0);
 	fp = rd_row_blob(row, 1, &len);
 	if (len != sizeof(recipe->fp.b))
-		return rd_err(-EUCLEAN, "recipe %lld has no fingerprint", (long long)recipe->id);
+		return rd_err(-EUCLEAN, "recipe %lld has no fingerprint", recipe->id);
 	memcpy(recipe->fp.b, fp, len);
 	recipe->frame = rd_row_i64(row, 2);
 	blob = rd_row_blob(row, 3, &len);
 	if (rd_map_unpack(&recipe->map, recipe->id, recipe->frame, blob, len))
-		return rd_err(-EUCLEAN, "the map of recipe %lld is damaged", (long long)recipe->id);
+		return rd_err(-EUCLEAN, "the map of recipe %lld is damaged", recipe->id);
 	return 0;
 }
 
@@ -291,7 +291,7 @@ int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs)
 	r = rd_sql_run(sql, "UPDATE uses SET refs = refs + ?, latest_refs = latest_refs + ?"
 		       " WHERE recipe = ?", "iii", (i64)refs, (i64)latest_refs, id);
 	if (!r && !rd_sql_changed(sql))
-		return rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
+		return rd_err(-EUCLEAN, "recipe %lld is missing", id);
 	if (!r && latest_refs)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	return r;
@@ -331,7 +331,7 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 		slot = follow_self(recipe, slot);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
 			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      (long long)source.id);
+				      source.id);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_REF) {
 			map.at[i] = recipe->map.at[slot];
 		} else if (heirs[slot]) {
@@ -467,7 +467,7 @@ int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 v
 	if (!r)
 		r = rd_row_next(row);
 	if (r <= 0)
-		return r ? r : rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
+		return r ? r : rd_err(-EUCLEAN, "recipe %lld is missing", id);
 	refs_left = rd_row_i64(row, 0);
 	latest_left = rd_row_i64(row, 1);
 	if (!refs_left)
@@ -503,7 +503,7 @@ int rd_recipe_adopt(struct rd_sql *sql, i64 taker_id, i64 giver_id)
 		takes.at[i] = gives.at[slot];
 		if (rd_place_kind(gives.at[slot]) == RD_ZERO)
 			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      (long long)taker_id);
+				      taker_id);
 		if (rd_place_kind(gives.at[slot]) == RD_OWN)
 			gives.at[slot] = rd_place_make(RD_REF, taker_id, i);
 	}
@@ -707,8 +707,7 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 		return 0;
 	if (r && r != -EUCLEAN && r != -ENOENT)
 		return r;
-	rd_err(0, "the catalog counts other slots of frame %llu than it names",
-	       (unsigned long long)frame);
+	rd_err(0, "the catalog counts other slots of frame %llu than it names", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }

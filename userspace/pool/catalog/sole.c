@@ -164,7 +164,7 @@ static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
 
 	rd_buffer_put(list, "[", 1);
 	for (i = 0; i < nr; i++) {
-		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
+		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", ids[i]);
 		rd_buffer_put(list, text, strlen(text));
 	}
 	return rd_buffer_put(list, "]", 2);

@@ -145,7 +145,7 @@ int rd_next_version(struct rd_row *rows, struct rd_version *ret)
 	if (is_possible(ret))
 		return r;
 	rd_err(0, "the catalog has a row of a version that cannot be: number %lld, size %llu",
-	       (long long)ret->number, (unsigned long long)ret->size);
+	       ret->number, ret->size);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 	return -EUCLEAN;
 }

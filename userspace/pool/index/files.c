@@ -43,7 +43,7 @@ static int path_of_number(char path[PATH_MAX], const struct rd_files *files, u64
 {
 	char name[RD_INDEX_RUN_NAME];
 
-	snprintf(name, sizeof(name), "%llu%s", (unsigned long long)number, end);
+	snprintf(name, sizeof(name), "%llu%s", number, end);
 	return path_in(path, files, name);
 }
 
@@ -151,7 +151,7 @@ static void forget(struct rd_files *files, struct rd_index_run *run)
 static void tell_dropped(struct rd_files *files, u64 number, int error)
 {
 	rd_warn("part %llu of the index '%s' %s (%s); it is dropped, and fewer blocks are found",
-		(unsigned long long)number, files->path,
+		number, files->path,
 		error == -EBADMSG ? "is damaged, or of another pool" : "cannot be read",
 		strerror(-error));
 	remove_name(files, WHOLE);

@@ -564,7 +564,7 @@ static int check_sizes(struct rd_nbd *nbd)
 	if (least <= RD_BLOCK_SIZE && (most <= 0 || most >= RD_SEG_SIZE))
 		return 0;
 	rd_err(0, "the server of '%s' takes requests of %lld to %lld bytes, and must take 4096 to %d",
-	       nbd->uri, (long long)least, (long long)most, RD_SEG_SIZE);
+	       nbd->uri, least, most, RD_SEG_SIZE);
 	return -EOPNOTSUPP;
 }
 

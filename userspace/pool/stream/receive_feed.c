@@ -65,14 +65,13 @@ static int refuse_base(const struct rd_receiver *receiver, const struct rd_known
 	const struct rd_version *have = &receiver->base;
 
 	rd_err(0, "'%s' holds what changed since version %lld (uid %016llx), and %s",
-	       receiver->wire->peer, (long long)base->number, (unsigned long long)base->uid,
+	       receiver->wire->peer, base->number, base->uid,
 	       have->id ? "the newest version here is another" : "there is no version here");
 	if (have->id)
 		rd_hint("nothing was changed; here is '%s@%lld' (uid %016llx)", receiver->volume,
-			(long long)have->number, (unsigned long long)have->uid);
+			have->number, have->uid);
 	else
-		rd_hint("nothing was changed; receive first what holds version %lld",
-			(long long)base->number);
+		rd_hint("nothing was changed; receive first what holds version %lld", base->number);
 	return -ENOENT;
 }
 

@@ -265,7 +265,7 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	i64 holds[2] = { 0 };
 	int r;
 
-	snprintf(name, sizeof(sender->name), "%s@%lld", pick->name, (long long)version->number);
+	snprintf(name, sizeof(sender->name), "%s@%lld", pick->name, version->number);
 	memset(&sender->base, 0, sizeof(sender->base));
 	sender->disk = (struct rd_disk){ .version = *version, .name = name };
 	sender->base.name = name;
@@ -378,7 +378,7 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 		tell(sender, RD_SEND_THERE, pick, common, 0);
 	if (!r && !nr && common && pick->number && pick->number < common->number)
 		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",
-			pick->name, (long long)pick->number, sender->wire->peer);
+			pick->name, pick->number, sender->wire->peer);
 	rd_buffer_free(&list.all);
 	return r;
 }

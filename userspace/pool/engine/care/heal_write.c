@@ -126,7 +126,7 @@ static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
 			  RD_BLOCK_SIZE, rd_place_offset(fix->block->place));
 	if (r)
 		rd_warn("cannot write to frame %llu: %s",
-			(unsigned long long)rd_place_id(fix->block->place), strerror(-r));
+			rd_place_id(fix->block->place), strerror(-r));
 	return !r;
 }
 
@@ -151,8 +151,7 @@ static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigne
 		return;
 	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
 	if (r)
-		rd_warn("cannot write the fingerprints of frame %llu: %s",
-			(unsigned long long)frame, strerror(-r));
+		rd_warn("cannot write the fingerprints of frame %llu: %s", frame, strerror(-r));
 }
 
 static int write_batch(struct rd_heal_writer *writer)

@@ -89,16 +89,16 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 		return r;
 	if (rebuild->if_cut == TAKE_CUT) {
 		rd_warn("the copy of the catalog is damaged: changes after generation %llu are lost",
-			(unsigned long long)end->generation);
+			end->generation);
 		return 0;
 	}
 	if (rebuild->if_cut == KEEP_CUT) {
 		rd_warn("the copy of the catalog is damaged: what is kept of it ends with generation %llu",
-			(unsigned long long)end->generation);
+			end->generation);
 		return 0;
 	}
 	rd_err(0, "the copy of the catalog is damaged, or was being written when the machine stopped: it can be read up to generation %llu",
-	       (unsigned long long)end->generation);
+	       end->generation);
 	rd_remedy(RD_REMEDY_ACCEPT_OLDER, NULL, "nothing was changed");
 	return -EUCLEAN;
 }

@@ -50,7 +50,7 @@ static int insert(struct rd_pool *pool, const struct rd_version *version, i64 *r
 	struct rd_version now;
 	int r;
 
-	snprintf(device, sizeof(device), HOLD "%lld", (long long)pool->session);
+	snprintf(device, sizeof(device), HOLD "%lld", pool->session);
 	r = rd_version_by_id(pool->sql, version->id, &now);
 	if (!r && !rd_version_exists(&now))
 		r = -ENOENT;
@@ -130,7 +130,7 @@ int rd_hold_drop_dead(struct rd_pool *pool)
 		r = rd_hold_is_alive(pool, lease);
 		if (!r) {
 			rd_info("forgetting what session %lld read, which has died",
-				(long long)session_of(lease));
+				session_of(lease));
 			r = rd_lease_forget(pool, lease->id);
 		} else if (r > 0) {
 			r = 0;

@@ -574,7 +574,7 @@ static int run_passes(struct rd_reverse *rev)
 static void tell_damaged(const struct rd_reverse *rev)
 {
 	rd_warn("the newest version has %llu blocks that are damaged: older versions keep theirs",
-		(unsigned long long)rev->damaged);
+		rev->damaged);
 	if (rd_verbosity >= 0)
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 }
