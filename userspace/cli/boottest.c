@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/plain.h"
+#include "base/sort.h"
 #include "boottest.h"
 #include "replace.h"
 
@@ -84,16 +85,8 @@ static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *re
 	return ret->time;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct ctl_boot_test *one = a, *other = b;
-
-	return one->uid < other->uid ? -1 : one->uid > other->uid;
-}
-
 int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 {
-	size_t begin = ret->len;
 	DIR *dir = open_directory(ctl);
 	const struct dirent *entry;
 	struct ctl_boot_test test;
@@ -108,17 +101,14 @@ int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 		closedir(dir);
 	if (ret->failed)
 		return -ENOMEM;
-	if (ret->len > begin)
-		qsort(ret->data + begin, (ret->len - begin) / sizeof(test), sizeof(test), compare);
+	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(test), uid);
 	return 0;
 }
 
 const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u64 uid)
 {
-	const struct ctl_boot_test key = { .uid = uid };
-
-	return tests->len ? bsearch(&key, tests->data, tests->len / sizeof(key), sizeof(key),
-				    compare) : NULL;
+	return rd_find((struct ctl_boot_test *)tests->data,
+		       tests->len / sizeof(struct ctl_boot_test), uid, uid);
 }
 
 /* --- writing */
@@ -182,9 +172,7 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 
 		r = rd_buffer_put(ret, &there, sizeof(there));
 	}
-	if (!r && ret->len)
-		qsort(ret->data, ret->len / sizeof(struct ctl_boot_test),
-		      sizeof(struct ctl_boot_test), compare);
+	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(struct ctl_boot_test), uid);
 	return r;
 }
 

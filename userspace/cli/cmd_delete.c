@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/engine/version/version.h"
@@ -105,10 +106,8 @@ static int compare_versions(const void *a, const void *b)
 {
 	const struct ctl_version *x = a, *y = b;
 
-	if (x->version.volume != y->version.volume)
-		return x->version.volume < y->version.volume ? -1 : 1;
-	return x->version.number < y->version.number ? -1 :
-		x->version.number > y->version.number;
+	return rd_order(x->version.volume, y->version.volume) ? :
+		rd_order(x->version.number, y->version.number);
 }
 
 /* Count the bytes of data that are in use, or still queued to be freed. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "bar.h"
 #include "map.h"
 
@@ -67,7 +68,7 @@ static int compare(const void *a, const void *b, void *ctx)
 	const struct chosen *chosen = ctx;
 	u64 one = key_of(x, chosen->sort), other = key_of(y, chosen->sort);
 
-	return one != other ? (one > other) - (one < other) : (x > y) - (x < y);
+	return rd_order(one, other) ? : rd_order(x, y);
 }
 
 /* Of each volume the last ones of @list: it has all versions of a volume in a row. */

@@ -102,9 +102,7 @@ static int compare_sole(const void *a, const void *b)
 {
 	const struct rd_sole *x = a, *y = b;
 
-	if (x->recipe != y->recipe)
-		return x->recipe < y->recipe ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return rd_order(x->recipe, y->recipe) ? : rd_order(x->number, y->number);
 }
 
 /* Does nothing but the @nr rows, which were found, name the recipe? */
@@ -125,8 +123,7 @@ static int keep_sole(struct pass *pass, struct rd_buffer *ret)
 	bool keep;
 	int r = 0;
 
-	if (nr)
-		qsort(pass->found.data, nr, sizeof(*sole), compare_sole);
+	rd_sort_buffer(&pass->found, sizeof(*sole), compare_sole);
 	for (i = 0; i < nr && !r; i = end) {
 		for (end = i + 1; end < nr && !compare_sole(&sole[i], &sole[end]); end++)
 			;

@@ -432,18 +432,12 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct rd_bad_row *x = a, *y = b;
 
-	if (x->volume != y->volume)
-		return x->volume < y->volume ? -1 : 1;
-	if (x->segment != y->segment)
-		return x->segment < y->segment ? -1 : 1;
-	if (x->block != y->block)
-		return x->block < y->block ? -1 : 1;
-	return x->born < y->born ? -1 : x->born > y->born;
+	return rd_order(x->volume, y->volume) ? : rd_order(x->segment, y->segment) ? :
+		rd_order(x->block, y->block) ? : rd_order(x->born, y->born);
 }
 
 static int find_all(struct damage *damage, struct rd_healer *healer)
 {
-	struct rd_buffer *rows = &damage->report->rows;
 	int r = 0;
 
 	damage->resolver = rd_resolver_new(damage->pool->sql);
@@ -459,9 +453,7 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	while (!r && !rd_survey_is_over(&damage->survey))
 		r = pass(damage, healer);
 	damage->report->bytes_read = damage->survey.bytes_read;
-	if (rows->len)
-		qsort(rows->data, rows->len / sizeof(struct rd_bad_row),
-		      sizeof(struct rd_bad_row), compare_rows);
+	rd_sort_buffer(&damage->report->rows, sizeof(struct rd_bad_row), compare_rows);
 	return r;
 }
 

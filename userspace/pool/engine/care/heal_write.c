@@ -15,6 +15,7 @@
 
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/filling.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"
@@ -91,7 +92,7 @@ static int compare_fixes(const void *a, const void *b)
 {
 	const struct fix *x = a, *y = b;
 
-	return x->block->place < y->block->place ? -1 : x->block->place > y->block->place;
+	return rd_order(x->block->place, y->block->place);
 }
 
 /* Where its recipe is not what it was, so is its place, and nothing is lost. */

@@ -193,9 +193,7 @@ static int compare_losses(const void *a, const void *b)
 {
 	const struct loss *x = a, *y = b;
 
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
+	return rd_order(x->number, y->number) ? : rd_order(x->frame, y->frame);
 }
 
 /* Sort losses by version and frame, and add up those of the same. Return how many are left. */
@@ -204,8 +202,7 @@ static size_t add_up_losses(struct rd_buffer *losses)
 	struct loss *list = (struct loss *)losses->data;
 	size_t i, nr = losses->len / sizeof(*list), kept = 0;
 
-	if (nr)
-		qsort(list, nr, sizeof(*list), compare_losses);
+	rd_sort_buffer(losses, sizeof(*list), compare_losses);
 	for (i = 0; i < nr; i++) {
 		if (kept && !compare_losses(&list[kept - 1], &list[i]))
 			list[kept - 1].blocks += list[i].blocks;
