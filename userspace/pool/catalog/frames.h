@@ -17,7 +17,6 @@
 #ifndef RD_FRAMES_H
 #define RD_FRAMES_H
 
-#include "pool/data/map.h"
 #include "pool/data/slots.h"
 #include "db.h"
 
