@@ -349,7 +349,5 @@ int cmd_delete(struct ctl *ctl)
 
 	for (i = 0; i < ctl->nr_operands && !r; i++)
 		r = ctl_versions_operand(ctl, i, false, &name);
-	if (!r)
-		r = delete(ctl, &versions);
-	return ctl_close(ctl, r);
+	return r ? r : delete(ctl, &versions);
 }

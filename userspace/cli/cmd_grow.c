@@ -40,5 +40,5 @@ int cmd_grow(struct ctl *ctl)
 		r = rd_grow(ctl->pool, size, &report);
 	if (!r)
 		print(ctl, &report);
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -353,7 +353,5 @@ int cmd_list(struct ctl *ctl)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
-	if (!r)
-		r = list_all(ctl, ctl->nr_operands ? &name : NULL, &chosen);
-	return ctl_close(ctl, r);
+	return r ? r : list_all(ctl, ctl->nr_operands ? &name : NULL, &chosen);
 }

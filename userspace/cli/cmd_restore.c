@@ -367,7 +367,7 @@ static int restore(struct ctl *ctl, const char *path)
 	if (target.fd >= 0 && close(target.fd) && !r)
 		r = rd_err(-errno, "cannot write to '%s'", path);
 	ctl_served_end(&target.served);
-	return ctl_close(ctl, r);
+	return r;
 }
 
 /* --- of a version that another pool has */

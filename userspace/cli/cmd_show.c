@@ -224,10 +224,10 @@ int cmd_show(struct ctl *ctl)
 	if (!r)
 		r = rd_sql_begin_read(ctl->pool->sql);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	r = ctl_find_each(ctl, &name, &versions);
 	if (!r)
 		r = show_all(ctl, &versions);
 	rd_sql_end_read(ctl->pool->sql);
-	return ctl_close(ctl, r);
+	return r;
 }
