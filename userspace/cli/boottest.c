@@ -87,7 +87,7 @@ static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *re
 
 int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 {
-	DIR *dir = open_directory(ctl);
+	RD_DIR DIR *dir = open_directory(ctl);
 	const struct dirent *entry;
 	struct ctl_boot_test test;
 	const char *suffix;
@@ -97,8 +97,6 @@ int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 		if (parse_name(entry->d_name, &uid, &suffix) && !strcmp(suffix, RESULT) &&
 		    read_result(ctl, uid, &test))
 			rd_buffer_put(ret, &test, sizeof(test));
-	if (dir)
-		closedir(dir);
 	if (ret->failed)
 		return -ENOMEM;
 	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(test), uid);
@@ -116,17 +114,12 @@ const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u6
 static int make_directory(const struct ctl *ctl)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, DIRECTORY);
-	DIR *dir;
 
 	if (!path)
 		return -ENOMEM;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", path);
-	dir = open_directory(ctl);
-	if (!dir)
-		return rd_err(-ENOTDIR, "cannot use '%s'", path);
-	closedir(dir);
-	return 0;
+	return rd_check_directory(path) ? rd_err(-ENOTDIR, "cannot use '%s'", path) : 0;
 }
 
 int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const void *data,
@@ -179,7 +172,7 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
 	RD_BUFFER struct rd_buffer there = { 0 };
-	DIR *dir = open_directory(ctl);
+	RD_DIR DIR *dir = open_directory(ctl);
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;
@@ -191,5 +184,4 @@ void ctl_boot_tests_clear(struct ctl *ctl)
 			if (parse_name(entry->d_name, &uid, &suffix) &&
 			    !ctl_boot_test_find(&there, uid))
 				unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
 }

@@ -196,12 +196,10 @@ static bool is_empty(const char *dir)
 {
 	const struct dirent *entry;
 	bool found = false;
-	DIR *all = opendir(dir);
+	RD_DIR DIR *all = opendir(dir);
 
 	while (all && (entry = readdir(all)))
 		found |= strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
-	if (all)
-		closedir(all);
 	return all && !found;
 }
 

@@ -231,7 +231,7 @@ static int check_data(const char *pool, bool force)
 static int check_empty(const char *path)
 {
 	struct dirent *entry;
-	DIR *dir = opendir(path);
+	RD_DIR DIR *dir = opendir(path);
 	int r = 0;
 
 	if (!dir)
@@ -245,7 +245,6 @@ static int check_empty(const char *path)
 			  "nothing was changed; a pool needs a directory of its own");
 		r = -ENOTEMPTY;
 	}
-	closedir(dir);
 	return r;
 }
 

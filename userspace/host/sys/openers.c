@@ -32,16 +32,13 @@ static bool has_open(const char *pid, const struct statx *file)
 	bool found = false;
 	char path[300];
 	struct statx st;
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-	dir = opendir(path);
-	if (!dir)
-		return false;
-	while (!found && (entry = readdir(dir)))
+	RD_DIR DIR *dir = opendir(path);
+
+	while (dir && !found && (entry = readdir(dir)))
 		found = entry->d_name[0] != '.' && stat_of(dirfd(dir), entry->d_name, 0, &st) &&
 			is_same(file, &st);
-	closedir(dir);
 	return found;
 }
 
@@ -96,13 +93,10 @@ void rd_openers(const char *path, struct rd_buffer *ret)
 {
 	const struct dirent *entry;
 	struct rd_opener opener;
+	RD_DIR DIR *dir = opendir("/proc");
 	struct statx file;
-	DIR *dir;
 
-	if (!stat_of(AT_FDCWD, path, 0, &file))
-		return;
-	dir = opendir("/proc");
-	if (!dir)
+	if (!dir || !stat_of(AT_FDCWD, path, 0, &file))
 		return;
 	while ((entry = readdir(dir))) {
 		opener.pid = atoi(entry->d_name);
@@ -113,5 +107,4 @@ void rd_openers(const char *path, struct rd_buffer *ret)
 			continue;
 		rd_buffer_put(ret, &opener, sizeof(opener));
 	}
-	closedir(dir);
 }

@@ -105,7 +105,7 @@ static int add_number(struct names *names, u64 number)
 /* List the runs. @clean: remove what writers that died have left; names are locked. */
 static int list(const struct rd_files *files, struct names *names, bool clean)
 {
-	DIR *folder = files->is_foreign ? NULL : opendir(files->path);
+	RD_DIR DIR *folder = files->is_foreign ? NULL : opendir(files->path);
 	struct dirent *entry;
 	const char *end;
 	u64 number;
@@ -126,7 +126,6 @@ static int list(const struct rd_files *files, struct names *names, bool clean)
 						   LOCK_NUMBER + number))
 			remove_name(files, entry->d_name);
 	}
-	closedir(folder);
 	return r;
 }
 

@@ -295,10 +295,9 @@ int rd_exports(struct rd_buffer *ret)
 	const char *dir = run_directory();
 	char path[PATH_MAX];
 	const struct dirent *entry;
-	DIR *files;
+	RD_DIR DIR *files = opendir(dir);
 	int r = 0;
 
-	files = opendir(dir);
 	if (!files)
 		return errno == ENOENT ? 0 : rd_err(-errno, "cannot read '%s'", dir);
 	while (!r && (entry = readdir(files))) {
@@ -310,6 +309,5 @@ int rd_exports(struct rd_buffer *ret)
 		snprintf(path, sizeof(path), "%.3800s/%.255s", dir, entry->d_name);
 		r = take_file(ret, path);
 	}
-	closedir(files);
 	return r;
 }
