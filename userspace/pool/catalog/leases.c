@@ -81,9 +81,9 @@ int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret
 
 int rd_lease_count(struct rd_sql *sql, const struct rd_version *version, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM lease"
-			    " WHERE ?1 = 0 OR (volume = ?1 AND number = ?2)", "ii",
-			    version ? version->volume : (i64)0, version ? version->number : (i64)0);
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM lease"
+			  " WHERE ?1 = 0 OR (volume = ?1 AND number = ?2)", "ii",
+			  version ? version->volume : (i64)0, version ? version->number : (i64)0);
 }
 
 int rd_lease_version(struct rd_sql *sql, const struct rd_lease *lease,

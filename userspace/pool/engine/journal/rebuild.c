@@ -166,7 +166,7 @@ static int queue_lost(struct rd_sql *sql)
 
 	r = rd_packs(sql, &rows, 0);
 	while (!r && (r = rd_next_pack(rows, &pack)) > 0) {
-		r = rd_pack_live(sql, pack.frame, &live);
+		r = rd_frames_count_live(sql, pack.frame, &live);
 		if (!r && live < pack.slots)
 			r = queue_unnamed(sql, pack.frame);
 	}

@@ -119,7 +119,7 @@ static int take_done_off(struct freeing *f)
 	if (r)
 		return r;
 	for (i = 0; i < f->nr_frames && !r; i++) {
-		r = rd_pack_live(sql, f->frames[i], &live);
+		r = rd_frames_count_live(sql, f->frames[i], &live);
 		if (!r && live)
 			r = unqueue(sql, f->frames[i]);
 	}

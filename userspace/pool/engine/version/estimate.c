@@ -23,6 +23,7 @@
 
 #include "base/buffer.h"
 #include "base/sort.h"
+#include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
@@ -239,7 +240,7 @@ static int freed_by(struct estimate *estimate, const struct loss *loss, u64 *ret
 	*ret = 0;
 	r = rd_pack_find(estimate->pool->sql, loss->frame, &pack);
 	if (!r)
-		r = rd_pack_live(estimate->pool->sql, loss->frame, &live);
+		r = rd_frames_count_live(estimate->pool->sql, loss->frame, &live);
 	if (r)
 		return r == -ENOENT ? -EUCLEAN : r;
 	left = live - rd_min(loss->blocks, live);
