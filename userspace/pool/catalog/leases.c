@@ -64,7 +64,7 @@ int rd_lease_list(struct rd_sql *sql, const struct rd_version *version, struct r
 int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret)
 {
 	RD_ROW struct rd_row *row = NULL;
-	struct rd_buffer found = { 0 };
+	RD_BUFFER struct rd_buffer found = { 0 };
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, device, volume, number, time FROM lease"
@@ -75,7 +75,6 @@ int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret
 		r = -ENOENT;
 	if (!r)
 		memcpy(ret, found.data, sizeof(*ret));
-	rd_buffer_free(&found);
 	return r;
 }
 

@@ -339,7 +339,7 @@ static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *s
 static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 max,
 			rd_place heirs[RD_SEG_BLOCKS])
 {
-	struct rd_buffer sources = { 0 };
+	RD_BUFFER struct rd_buffer sources = { 0 };
 	size_t at;
 	i64 source;
 	int r;
@@ -349,7 +349,6 @@ static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 
 		memcpy(&source, sources.data + at, sizeof(source));
 		r = hand_over(sql, recipe, heirs, source);
 	}
-	rd_buffer_free(&sources);
 	return r;
 }
 

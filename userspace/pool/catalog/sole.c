@@ -182,7 +182,7 @@ static int read_volumes(struct pass *pass)
 
 int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret)
 {
-	struct rd_buffer list = { 0 };
+	RD_BUFFER struct rd_buffer list = { 0 };
 	struct pass pass = { .sql = sql };
 	int r = make_list(ids, nr, &list);
 
@@ -192,6 +192,5 @@ int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_bu
 	if (!r)
 		r = keep_sole(&pass, ret);
 	free_pass(&pass);
-	rd_buffer_free(&list);
 	return r;
 }

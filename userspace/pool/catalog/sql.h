@@ -77,11 +77,11 @@ int rd_sql_i64s(struct rd_sql *sql, i64 *ret, unsigned int nr, const char *text,
 /* The same for a number of any type; 0 after an error. */
 #define rd_sql_get(sql, ret, ...)						\
 ({										\
-	i64 rd_number = 0;							\
-	int rd_r = rd_sql_number(sql, &rd_number, __VA_ARGS__);			\
+	i64 number_ = 0;							\
+	int r_ = rd_sql_number(sql, &number_, __VA_ARGS__);			\
 										\
-	*(ret) = rd_number;							\
-	rd_r;									\
+	*(ret) = number_;							\
+	r_;									\
 })
 
 /* Return the rowid of the row inserted last, and how many rows the last change changed. */

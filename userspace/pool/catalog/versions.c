@@ -154,10 +154,10 @@ static int one_version(struct rd_row *row, struct rd_version *version)
 /* Read the version that is asked for. */
 #define ask_version(sql, version, ...)						\
 ({										\
-	RD_ROW struct rd_row *rd_found = NULL;					\
-	int rd_r = rd_sql_ask(sql, &rd_found, __VA_ARGS__);			\
+	RD_ROW struct rd_row *row_ = NULL;					\
+	int r_ = rd_sql_ask(sql, &row_, __VA_ARGS__);				\
 										\
-	rd_r ? rd_r : one_version(rd_found, version);				\
+	r_ ? r_ : one_version(row_, version);					\
 })
 
 int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)

@@ -514,7 +514,7 @@ static int merge(const struct rd_buffer *a, const struct rd_buffer *b, struct rd
 
 int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 {
-	struct rd_buffer dirty = { 0 }, zeros = { 0 };
+	RD_BUFFER struct rd_buffer dirty = { 0 }, zeros = { 0 };
 	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = &dirty };
 	int r = 0;
 
@@ -524,8 +524,6 @@ int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 		r = add_zeros(nbd, &zeros);
 	if (!r)
 		r = merge(&dirty, &zeros, ret);
-	rd_buffer_free(&dirty);
-	rd_buffer_free(&zeros);
 	return r && r != -EINTR && r != -ENOMEM ?
 		rd_err(r, "cannot read the bitmap '%s' of '%s'", nbd->options.bitmap, nbd->uri) : r;
 }

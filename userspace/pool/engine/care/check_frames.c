@@ -43,7 +43,7 @@ static bool is_growing(struct checker *check, u64 nr_known)
 
 int rd_check_frame_tables(struct checker *check)
 {
-	struct rd_buffer spans = { 0 };
+	RD_BUFFER struct rd_buffer spans = { 0 };
 	struct span *list;
 	size_t i, nr;
 	u64 next = 0;
@@ -65,7 +65,6 @@ int rd_check_frame_tables(struct checker *check)
 	if (!r && next != check->pool->area.super.nr_frames && !is_growing(check, next))
 		rd_check_wrong(check, "frames %llu to %llu are in no table, or there are none",
 			       next, check->pool->area.super.nr_frames - 1);
-	rd_buffer_free(&spans);
 	return r;
 }
 

@@ -524,7 +524,7 @@ static int update(struct copy *copy, u64 max)
 int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 		   struct rd_copy_report *report)
 {
-	struct copy *copy = calloc(1, sizeof(*copy));
+	RD_FREE struct copy *copy = calloc(1, sizeof(*copy));
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
 
@@ -550,7 +550,6 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 	free(copy->lost);
 	free(copy->stays);
 	free(copy->choices);
-	free(copy);
 	return r;
 }
 

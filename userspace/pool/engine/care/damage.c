@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
@@ -460,7 +461,7 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_healer *healer,
 		   struct rd_damage_report *report)
 {
-	struct damage *damage = calloc(1, sizeof(*damage));
+	RD_FREE struct damage *damage = calloc(1, sizeof(*damage));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -482,6 +483,5 @@ int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_
 	rd_blocks_free(damage->blocks);
 	free(damage->pages);
 	free(damage->data);
-	free(damage);
 	return r;
 }

@@ -439,7 +439,7 @@ static int set_up(struct heal *heal)
 int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	    struct rd_damage_report *report)
 {
-	struct heal *heal = calloc(1, sizeof(*heal));
+	RD_FREE struct heal *heal = calloc(1, sizeof(*heal));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -459,6 +459,5 @@ int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	rd_blocks_free(heal->blocks);
 	rd_hasher_free(heal->hasher);
 	free(heal->buffer);
-	free(heal);
 	return r;
 }

@@ -27,7 +27,7 @@ bool rd_lease_is_hold(const struct rd_lease *lease)
 
 int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	size_t i, nr;
 	int r = rd_lease_list(sql, NULL, &leases);
@@ -40,7 +40,6 @@ int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret)
 		r = -ENOENT;
 	if (!r)
 		*ret = lease[i];
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -81,7 +80,7 @@ int rd_hold_drop(struct rd_pool *pool, i64 id)
 
 int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_session *session;
 	int r = rd_session_list(pool->sql, 0, &all);
 	size_t nr = all.len / sizeof(*session);
@@ -91,7 +90,6 @@ int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid
 	for (; !r && nr--; session++)
 		if (session->id == session_of(lease))
 			*ret_pid = session->pid;
-	rd_buffer_free(&all);
 	return r;
 }
 
@@ -118,7 +116,7 @@ bool rd_hold_is_over(struct rd_pool *pool, const struct rd_lease *lease)
 
 int rd_hold_drop_dead(struct rd_pool *pool)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(pool->sql, NULL, &all);
 	size_t nr = all.len / sizeof(*lease);
@@ -136,6 +134,5 @@ int rd_hold_drop_dead(struct rd_pool *pool)
 			r = 0;
 		}
 	}
-	rd_buffer_free(&all);
 	return r;
 }
