@@ -7,6 +7,7 @@
 #define RD_VERSION_SQL_H
 
 #include "sql.h"
+#include "versions.h"
 
 /* RD_STATE(DONE) is RD_VERSION_DONE as a text. */
 #define RD_STATE(name)		RD_SQL_NUMBER(RD_STATE_##name)
