@@ -171,8 +171,8 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
-	RD_BUFFER struct rd_buffer there = { 0 };
 	RD_DIR DIR *dir = open_directory(ctl);
+	RD_BUFFER struct rd_buffer there = { 0 };
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;

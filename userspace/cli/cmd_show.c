@@ -75,7 +75,7 @@ static int find_definition(struct ctl *ctl, const struct ctl_described *describe
 static int show_map(struct ctl *ctl, const struct rd_version *version)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	RD_BUFFER struct rd_buffer list = { 0 }, texts = { 0 };
+	struct rd_buffer list = { 0 }, texts = { 0 };
 	struct ctl_described one = { .boot = { 0 } };
 	size_t nr = 0, at = 0;
 	unsigned int room = ctl_bar_room(14);
@@ -98,6 +98,8 @@ static int show_map(struct ctl *ctl, const struct rd_version *version)
 		ctl_bar_map(ctl_map_text(&map, &texts, at), room);
 		putchar('\n');
 	}
+	rd_buffer_free(&list);
+	rd_buffer_free(&texts);
 	return r;
 }
 

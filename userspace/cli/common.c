@@ -98,7 +98,7 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 static void tell_exports(const char *path)
 {
 	RD_FREE char *real = realpath(path, NULL);
-	RD_BUFFER struct rd_buffer all = { 0 };
+	struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 	int r = rd_exports(&all);
 
@@ -106,6 +106,7 @@ static void tell_exports(const char *path)
 		if (!r && real && !strcmp(export->pool, real))
 			rd_hint("'%s' is exported: 'revdedupctl unexport %s' ends that",
 				export->name, export->name);
+	rd_buffer_free(&all);
 }
 
 /*
@@ -115,13 +116,14 @@ static void tell_exports(const char *path)
 static void tell_openers(const char *path)
 {
 	RD_FREE char *opened = rd_pool_opened(path);
-	RD_BUFFER struct rd_buffer all = { 0 };
+	struct rd_buffer all = { 0 };
 	const struct rd_opener *opener;
 
 	if (opened)
 		rd_openers(opened, &all);
 	rd_each(opener, &all)
 		rd_hint("running: %s, pid %d", opener->command, (int)opener->pid);
+	rd_buffer_free(&all);
 }
 
 int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)

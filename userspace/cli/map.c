@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "pool/catalog/segments.h"
 #include "map.h"
 
@@ -64,7 +63,7 @@ int ctl_map_changes(struct ctl *ctl, const struct ctl_map *map, const struct ctl
 		    size_t nr, struct rd_buffer *ret)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	RD_FREE struct counts *counts = calloc(map->parts, sizeof(*counts));
+	struct counts *counts = calloc(map->parts, sizeof(*counts));
 	struct rd_segment_part part;
 	size_t at = 0;
 	int r;
@@ -82,5 +81,6 @@ int ctl_map_changes(struct ctl *ctl, const struct ctl_map *map, const struct ctl
 	}
 	for (; at < nr && !r; at++)
 		put_text(map, counts, ret);
+	free(counts);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }

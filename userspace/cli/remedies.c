@@ -25,7 +25,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_TAKE_OVER] = {
 		"'revdedupctl take-over' has it at once, and that host cannot write any more" },
 	[RD_REMEDY_REPAIR_THERE] = {
-		"'revdedupctl repair' there writes it anew, with --force if it says so; if that host is gone, 'revdedupctl take-over --force' goes on without" },
+		"'revdedupctl repair' there writes it anew, with --force if it says so; if that host is gone, 'revdedupctl take-over --force' goes on without",
+	},
 
 	[RD_REMEDY_NAME_POOL] = { "--pool names another" },
 	[RD_REMEDY_MAKE_NEW_POOL] = { "then make a new pool with 'revdedupctl init'" },
@@ -36,14 +37,16 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_REBUILD_SUPERS] = {
 		"'revdedupctl repair --force' makes its superblocks from the catalog" },
 	[RD_REMEDY_CHOOSE_SIDE] = {
-		"'revdedupctl " REBUILD "' continues from the data area, 'revdedupctl repair --force' from the catalog" },
+		"'revdedupctl " REBUILD "' continues from the data area, 'revdedupctl repair --force' from the catalog",
+	},
 	[RD_REMEDY_ACCEPT_OLDER] = {
 		"--force makes a catalog from that, and later versions are lost" },
 	[RD_REMEDY_ACCEPT_LOSS] = { "--force makes a catalog without that" },
 	[RD_REMEDY_SCRUB] = { "'revdedupctl scrub' lists what is damaged" },
 	[RD_REMEDY_MAKE_ROOM] = { "'revdedupctl delete' and 'prune' make room at once" },
 	[RD_REMEDY_GROW] = {
-		"'revdedupctl grow' gives the pool more room, if its device or file system has it" },
+		"'revdedupctl grow' gives the pool more room, if its device or file system has it",
+	},
 	[RD_REMEDY_NAME_TEMP] = { "--temp names another directory for temporary files" },
 	[RD_REMEDY_NAME_DATA] = { "--data names the file or device to use" },
 	[RD_REMEDY_NAME_SIZE] = { "--size gives a new or empty file its size" },
@@ -90,7 +93,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_NAME_META] = {
 		"name one with --meta: a small device whose first and last 4 KiB are zeros" },
 	[RD_REMEDY_SEND_AS] = {
-		"--as NAME gives it another name there, and --force sends it although the disk may be another" },
+		"--as NAME gives it another name there, and --force sends it although the disk may be another",
+	},
 	[RD_REMEDY_NAME_ANOTHER_META] = { "name another device with --meta" },
 	[RD_REMEDY_MORE_COW] = { "--cow-size gives more room" },
 	[RD_REMEDY_LESS_COW] = { "--cow-size asks for less" },

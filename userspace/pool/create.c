@@ -230,8 +230,8 @@ static int check_data(const char *pool, bool force)
 
 static int check_empty(const char *path)
 {
-	struct dirent *entry;
 	RD_DIR DIR *dir = opendir(path);
+	struct dirent *entry;
 	int r = 0;
 
 	if (!dir)

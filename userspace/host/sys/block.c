@@ -88,11 +88,12 @@ static DIR *open_holders(const char *path, char dir[64])
 /* Count the devices of revdedup that lie on it. */
 static int count_ours(const char *path)
 {
+	RD_DIR DIR *holders = NULL;
 	char dir[64], uuid[RD_DM_NAME_MAX], file[400];
-	RD_DIR DIR *holders = open_holders(path, dir);
 	struct dirent *entry;
 	int nr = 0;
 
+	holders = open_holders(path, dir);
 	while (holders && (entry = readdir(holders))) {
 		if (entry->d_name[0] == '.')
 			continue;
@@ -106,11 +107,12 @@ static int count_ours(const char *path)
 /* Print the names of the devices that lie on it; "" if there are none. */
 static void list_holders(const char *path, char *text, size_t size)
 {
+	RD_DIR DIR *holders = NULL;
 	char dir[64], name[280], file[400];
 	struct dirent *entry;
 	size_t at = 0;
-	RD_DIR DIR *holders = open_holders(path, dir);
 
+	holders = open_holders(path, dir);
 	text[0] = '\0';
 	while (holders && (entry = readdir(holders))) {
 		if (entry->d_name[0] == '.')

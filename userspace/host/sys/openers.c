@@ -91,9 +91,9 @@ static bool is_part(const struct rd_opener *opener, const char *pid, const struc
 
 void rd_openers(const char *path, struct rd_buffer *ret)
 {
+	RD_DIR DIR *dir = opendir("/proc");
 	const struct dirent *entry;
 	struct rd_opener opener;
-	RD_DIR DIR *dir = opendir("/proc");
 	struct statx file;
 
 	if (!dir || !stat_of(AT_FDCWD, path, 0, &file))

@@ -154,8 +154,8 @@ static int move(const struct rd_untar *untar, const char *name)
 
 static int move_all(const struct rd_untar *untar)
 {
-	const struct dirent *entry;
 	RD_DIR DIR *all = opendir(untar->tmp);
+	const struct dirent *entry;
 	int r = 0;
 
 	if (!all)

@@ -63,8 +63,8 @@ int rd_lease_list(struct rd_sql *sql, const struct rd_version *version, struct r
 
 int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
 	RD_BUFFER struct rd_buffer found = { 0 };
+	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, device, volume, number, time FROM lease"

@@ -85,7 +85,7 @@ static int refuse(const char *path, struct rd_row *row)
 int rd_schema_compare(struct rd_sql *sql, struct rd_sql *made, const char *path)
 {
 	RD_ROW struct rd_row *row = NULL;
-	RD_BUFFER struct rd_buffer all = { 0 }, text = { 0 };
+	struct rd_buffer all = { 0 }, text = { 0 };
 	int r;
 
 	r = read_all(made, &all);
@@ -97,5 +97,7 @@ int rd_schema_compare(struct rd_sql *sql, struct rd_sql *made, const char *path)
 		if (!r && !has(&all, (const char *)text.data))
 			r = refuse(path, row);
 	}
+	rd_buffer_free(&all);
+	rd_buffer_free(&text);
 	return r;
 }

@@ -9,7 +9,7 @@
 void rd_tracker_hash(u8 ret[RD_TRACKER_SIZE], const char *kind, const char *name)
 {
 	u8 hash[SHA256_DIGEST_LENGTH];
-	RD_BUFFER struct rd_buffer text = { 0 };
+	struct rd_buffer text = { 0 };
 
 	rd_buffer_put(&text, kind, strlen(kind));
 	rd_buffer_put_u8(&text, ' ');
@@ -20,6 +20,7 @@ void rd_tracker_hash(u8 ret[RD_TRACKER_SIZE], const char *kind, const char *name
 		SHA256(text.data, text.len, hash);
 		memcpy(ret, hash, RD_TRACKER_SIZE);
 	}
+	rd_buffer_free(&text);
 }
 
 bool rd_tracker_is_of(const struct rd_version *version, const char *kind, const char *name)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/log.h"
 #include "receive_disk.h"
@@ -168,7 +167,7 @@ int rd_receive_disk(struct rd_wire *wire, const struct rd_receive_disk_options *
 	/* Nothing is looked up: no version is before, and all is asked for. */
 	const struct rd_receive_options nothing = { .share = RD_SHARE_OWN };
 	struct rd_pool pool = { .progress = options->progress };
-	RD_FREE struct disk *disk = calloc(1, sizeof(*disk));
+	struct disk *disk = calloc(1, sizeof(*disk));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -192,5 +191,6 @@ int rd_receive_disk(struct rd_wire *wire, const struct rd_receive_disk_options *
 	rd_receive_find_free(&disk->receiver);
 	rd_packer_free(disk->packer);
 	free(disk->data);
+	free(disk);
 	return r;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/engine/space/hold.h"
 #include "sender.h"
@@ -108,7 +107,7 @@ static int put_tags(struct rd_pool *pool, struct rd_resolver *resolver, void *ct
 static int offer(struct rd_sender *sender, const struct rd_send_pick *pick)
 {
 	const struct rd_version *version = &sender->disk.version;
-	RD_BUFFER struct rd_buffer tags = { 0 };
+	struct rd_buffer tags = { 0 };
 	struct rd_offer offer = {
 		.size = version->size,
 		.time = version->time,
@@ -127,6 +126,7 @@ static int offer(struct rd_sender *sender, const struct rd_send_pick *pick)
 		rd_offer_put(&sender->payload, &offer);
 		r = rd_wire_put_buffer(sender->wire, RD_REC_OFFER, &sender->payload);
 	}
+	rd_buffer_free(&tags);
 	return r;
 }
 
@@ -474,7 +474,7 @@ static int write_all(struct rd_sender *sender)
 static int run(struct rd_pool *pool, struct rd_wire *wire, const struct rd_send_options *options,
 	       struct rd_send_report *report, bool is_file)
 {
-	RD_FREE struct rd_sender *sender = calloc(1, sizeof(*sender));
+	struct rd_sender *sender = calloc(1, sizeof(*sender));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -490,6 +490,7 @@ static int run(struct rd_pool *pool, struct rd_wire *wire, const struct rd_send_
 		r = is_file ? write_all(sender) : send_all(sender);
 	rd_send_data_free(sender);
 	rd_buffer_free(&sender->payload);
+	free(sender);
 	return r;
 }
 

@@ -292,12 +292,13 @@ static int take_file(struct rd_buffer *ret, const char *path)
 
 int rd_exports(struct rd_buffer *ret)
 {
+	RD_DIR DIR *files = NULL;
 	const char *dir = run_directory();
-	char path[PATH_MAX];
 	const struct dirent *entry;
-	RD_DIR DIR *files = opendir(dir);
+	char path[PATH_MAX];
 	int r = 0;
 
+	files = opendir(dir);
 	if (!files)
 		return errno == ENOENT ? 0 : rd_err(-errno, "cannot read '%s'", dir);
 	while (!r && (entry = readdir(files))) {

@@ -513,7 +513,7 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 {
 	struct rebuild rebuild = { .sql = pool->sql, .area = &pool->area };
 	RD_ROW struct rd_row *rows = NULL;
-	RD_BUFFER struct rd_buffer extents = { 0 };
+	struct rd_buffer extents = { 0 };
 	struct rd_extent extent;
 	size_t at;
 	int r;
@@ -531,5 +531,6 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 		memcpy(&extent, extents.data + at, sizeof(extent));
 		r = add_free(&rebuild, extent.start, extent.start + extent.len);
 	}
+	rd_buffer_free(&extents);
 	return rd_catalog_end(pool->sql, r);
 }

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "random_parts.h"
 
@@ -254,7 +253,7 @@ static int fps_of_content(struct rd_random *random, const struct rd_disk *disk, 
 {
 	u64 offset = segment << RD_SEG_SHIFT;
 	struct rd_hasher *hasher = rd_hasher_new();
-	RD_FREE u8 *data = calloc(1, RD_SEG_SIZE);
+	u8 *data = calloc(1, RD_SEG_SIZE);
 	int r = hasher && data ? 0 : -ENOMEM;
 
 	if (!r)
@@ -262,6 +261,7 @@ static int fps_of_content(struct rd_random *random, const struct rd_disk *disk, 
 				   rd_min(RD_SEG_SIZE, disk->version.size - offset), offset);
 	if (!r)
 		rd_fp_blocks(hasher, data, RD_SEG_BLOCKS, fps);
+	free(data);
 	rd_hasher_free(hasher);
 	return r;
 }
