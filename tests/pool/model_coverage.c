@@ -368,7 +368,7 @@ static void see_pack(const struct rd_pack *pack, bool *is_there)
 	bool has_lost;
 	unsigned int live;
 
-	if (rd_pack_live(pool->sql, pack->frame, &live))
+	if (rd_frames_count_live(pool->sql, pack->frame, &live))
 		fail("cannot look");
 	has_lost = live < pack->slots;
 	if (!packs[number].is_there || packs[number].place != pack->place)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A buffer that grows. Once it is out of memory, @failed stays set: ask at the end. */
+/*
+ * A buffer that grows. Once it is out of memory, @failed stays set, and what adds to it returns
+ * -ENOMEM: it is enough to look in the end.
+ */
 #ifndef RD_BUFFER_H
 #define RD_BUFFER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,17 +55,18 @@ static inline u8 *rd_buffer_grow(struct rd_buffer *buffer, size_t len)
 	return buffer->data + buffer->len - len;
 }
 
-static inline void rd_buffer_put(struct rd_buffer *buffer, const void *data, size_t len)
+static inline int rd_buffer_put(struct rd_buffer *buffer, const void *data, size_t len)
 {
 	u8 *to = rd_buffer_grow(buffer, len);
 
 	if (to && len)
 		memcpy(to, data, len);
+	return buffer->failed ? -ENOMEM : 0;
 }
 
-static inline void rd_buffer_put_u8(struct rd_buffer *buffer, u8 byte)
+static inline int rd_buffer_put_u8(struct rd_buffer *buffer, u8 byte)
 {
-	rd_buffer_put(buffer, &byte, 1);
+	return rd_buffer_put(buffer, &byte, 1);
 }
 
 static inline void rd_buffer_put_varint(struct rd_buffer *buffer, u64 value)

@@ -3,6 +3,7 @@
 #ifndef RD_CLEANUP_H
 #define RD_CLEANUP_H
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,7 +18,14 @@ static inline void rd_close_p(int *fd)
 		close(*fd);
 }
 
+static inline void rd_closedir_p(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
 #define RD_FREE		__attribute__((cleanup(rd_free_p)))
 #define RD_CLOSE	__attribute__((cleanup(rd_close_p)))
+#define RD_DIR		__attribute__((cleanup(rd_closedir_p)))
 
 #endif

@@ -23,6 +23,5 @@ int rd_read_text(int fd, size_t max, struct rd_buffer *ret)
 		if (ret->len > max)
 			return -EFBIG;
 	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }

@@ -5,15 +5,21 @@
 
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "buffer.h"
 #include "units.h"
+
+/* How two values compare: -1, 0 or 1. Of records "? :" goes on with their next member. */
+#define rd_order(x, y)								\
+({										\
+	typeof(x) x_ = (x), y_ = (y);						\
+										\
+	(x_ > y_) - (x_ < y_);							\
+})
 
 static inline int rd_compare_u64(const void *a, const void *b)
 {
-	u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
+	return rd_order(*(const u64 *)a, *(const u64 *)b);
 }
 
 static inline int rd_compare_at(const void *a, const void *b, void *at)
@@ -27,6 +33,14 @@ static inline void rd_sort_at(void *list, size_t nr, size_t size, size_t at)
 {
 	if (nr)
 		qsort_r(list, nr, size, rd_compare_at, &at);
+}
+
+/* Sort the records of @size bytes in @buffer. */
+static inline void rd_sort_buffer(struct rd_buffer *buffer, size_t size,
+				  int (*compare)(const void *a, const void *b))
+{
+	if (buffer->len)
+		qsort(buffer->data, buffer->len / size, size, compare);
 }
 
 /* Sort the @nr records at @list by a member of 64 bits that is not negative. */

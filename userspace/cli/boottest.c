@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/plain.h"
+#include "base/sort.h"
 #include "boottest.h"
 #include "replace.h"
 
@@ -84,17 +85,9 @@ static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *re
 	return ret->time;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct ctl_boot_test *one = a, *other = b;
-
-	return one->uid < other->uid ? -1 : one->uid > other->uid;
-}
-
 int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 {
-	size_t begin = ret->len;
-	DIR *dir = open_directory(ctl);
+	RD_DIR DIR *dir = open_directory(ctl);
 	const struct dirent *entry;
 	struct ctl_boot_test test;
 	const char *suffix;
@@ -104,21 +97,16 @@ int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
 		if (parse_name(entry->d_name, &uid, &suffix) && !strcmp(suffix, RESULT) &&
 		    read_result(ctl, uid, &test))
 			rd_buffer_put(ret, &test, sizeof(test));
-	if (dir)
-		closedir(dir);
 	if (ret->failed)
 		return -ENOMEM;
-	if (ret->len > begin)
-		qsort(ret->data + begin, (ret->len - begin) / sizeof(test), sizeof(test), compare);
+	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(test), uid);
 	return 0;
 }
 
 const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u64 uid)
 {
-	const struct ctl_boot_test key = { .uid = uid };
-
-	return tests->len ? bsearch(&key, tests->data, tests->len / sizeof(key), sizeof(key),
-				    compare) : NULL;
+	return rd_find((struct ctl_boot_test *)tests->data,
+		       tests->len / sizeof(struct ctl_boot_test), uid, uid);
 }
 
 /* --- writing */
@@ -126,17 +114,12 @@ const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u6
 static int make_directory(const struct ctl *ctl)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, DIRECTORY);
-	DIR *dir;
 
 	if (!path)
 		return -ENOMEM;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", path);
-	dir = open_directory(ctl);
-	if (!dir)
-		return rd_err(-ENOTDIR, "cannot use '%s'", path);
-	closedir(dir);
-	return 0;
+	return rd_check_directory(path) ? rd_err(-ENOTDIR, "cannot use '%s'", path) : 0;
 }
 
 int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const void *data,
@@ -180,19 +163,16 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 	while (!r && (r = rd_next_kept(rows, &version, &volume)) > 0) {
 		const struct ctl_boot_test there = { .uid = version.uid };
 
-		rd_buffer_put(ret, &there, sizeof(there));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &there, sizeof(there));
 	}
-	if (!r && ret->len)
-		qsort(ret->data, ret->len / sizeof(struct ctl_boot_test),
-		      sizeof(struct ctl_boot_test), compare);
+	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(struct ctl_boot_test), uid);
 	return r;
 }
 
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
+	RD_DIR DIR *dir = open_directory(ctl);
 	RD_BUFFER struct rd_buffer there = { 0 };
-	DIR *dir = open_directory(ctl);
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;
@@ -204,5 +184,4 @@ void ctl_boot_tests_clear(struct ctl *ctl)
 			if (parse_name(entry->d_name, &uid, &suffix) &&
 			    !ctl_boot_test_find(&there, uid))
 				unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "change_list.h"
 #include "sizes.h"
 
@@ -90,13 +91,6 @@ static const char *parse_line(struct ctl_changed *ret, char *line)
 	return add_range(ret, first, second);
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct rd_changed_range *x = a, *y = b;
-
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 /* Merge ranges that overlap or touch. */
 static void merge(struct rd_changed *changed)
 {
@@ -105,7 +99,7 @@ static void merge(struct rd_changed *changed)
 
 	if (!changed->nr)
 		return;
-	qsort(changed->ranges, changed->nr, sizeof(*changed->ranges), compare_ranges);
+	rd_sort(changed->ranges, changed->nr, offset);
 	for (i = 1; i < changed->nr; i++) {
 		const struct rd_changed_range *range = &changed->ranges[i];
 

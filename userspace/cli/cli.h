@@ -270,7 +270,10 @@ int ctl_require_kernel(const struct ctl *ctl);
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
 /* The same, of the pool @path rather than the one that the user has named. */
 int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode);
-/* Close the pool. Returns @r, or where that is 0 the error of closing. */
+/*
+ * Close the pool, which a command does only where it goes on without: its end does it as well.
+ * Returns @r, or where that is 0 the error of closing.
+ */
 int ctl_close(struct ctl *ctl, int r);
 
 /* A number that is not known, or that there is not: it is left out. */

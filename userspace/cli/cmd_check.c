@@ -53,11 +53,11 @@ int cmd_check(struct ctl *ctl)
 	if (!r)
 		r = rd_check(ctl->pool, &report);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	ctl_last_check_write(ctl, report.nr_wrong);
 	if (ctl->json)
 		print_json(ctl, &report);
 	else
 		print_text(ctl, &report);
-	return ctl_close(ctl, report.nr_wrong ? CTL_DAMAGE : 0);
+	return report.nr_wrong ? CTL_DAMAGE : 0;
 }

@@ -97,7 +97,5 @@ int cmd_clone(struct ctl *ctl)
 		r = rd_target_require();
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = clone(ctl, to.volume);
-	return ctl_close(ctl, r);
+	return r ? r : clone(ctl, to.volume);
 }

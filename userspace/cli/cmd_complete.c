@@ -510,6 +510,5 @@ int cmd_complete(struct ctl *ctl)
 		offer_commands(&line);
 	else
 		offer_operands(&line);
-	ctl_close(ctl, 0);
 	return CTL_FINE;
 }

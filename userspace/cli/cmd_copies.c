@@ -151,7 +151,7 @@ int cmd_copies(struct ctl *ctl)
 	if (!r && !are_removed(&copies))
 		r = prepare(ctl);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	ctl_progress_begin(&ctl->progress, "copies");
 	r = update(ctl, &copies);
 	ctl_progress_clear(&ctl->progress);
@@ -159,5 +159,5 @@ int cmd_copies(struct ctl *ctl)
 		print(ctl, &copies);
 	if (!r && (copies.report.damaged || copies.report.kept))
 		r = CTL_PARTLY;
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl dedup: the pass over the whole pool. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,7 +149,7 @@ int cmd_dedup(struct ctl *ctl)
 	if (!r)
 		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	if (!options.temp)
 		options.temp = ctl->pool->path;
 	ctl_progress_begin(&ctl->progress, "dedup");
@@ -159,5 +158,5 @@ int cmd_dedup(struct ctl *ctl)
 		ctl_last_dedup_write(ctl);
 	if (!r && (report.damaged || ctl_ended_early(ctl, report.out_of_time)))
 		r = CTL_PARTLY;
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
-#include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "cli.h"
 #include "reader.h"
@@ -106,10 +106,8 @@ static int compare_versions(const void *a, const void *b)
 {
 	const struct ctl_version *x = a, *y = b;
 
-	if (x->version.volume != y->version.volume)
-		return x->version.volume < y->version.volume ? -1 : 1;
-	return x->version.number < y->version.number ? -1 :
-		x->version.number > y->version.number;
+	return rd_order(x->version.volume, y->version.volume) ? :
+		rd_order(x->version.number, y->version.number);
 }
 
 /* Count the bytes of data that are in use, or still queued to be freed. */
@@ -291,9 +289,7 @@ static int find_one(struct ctl *ctl, int nr, struct rd_buffer *ret)
 	r = name.kind == CTL_NAME_NUMBER ? ctl_find_partial(ctl, &name, &partial) : -ENOENT;
 	if (r == -ENOENT)
 		return ctl_find_each(ctl, &name, ret);
-	if (!r)
-		rd_buffer_put(ret, &partial, sizeof(partial));
-	return !r && ret->failed ? -ENOMEM : r;
+	return r ? r : rd_buffer_put(ret, &partial, sizeof(partial));
 }
 
 /* Resolve all names before anything is deleted, so that they keep their meaning. */
@@ -353,7 +349,5 @@ int cmd_delete(struct ctl *ctl)
 
 	for (i = 0; i < ctl->nr_operands && !r; i++)
 		r = ctl_versions_operand(ctl, i, false, &name);
-	if (!r)
-		r = delete(ctl, &versions);
-	return ctl_close(ctl, r);
+	return r ? r : delete(ctl, &versions);
 }

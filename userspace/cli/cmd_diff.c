@@ -309,7 +309,5 @@ int cmd_diff(struct ctl *ctl)
 	}
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
-	if (!r)
-		r = diff_with(ctl, path);
-	return ctl_close(ctl, r);
+	return r ? r : diff_with(ctl, path);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl export and unexport: versions as disks over NBD, by nbdkit. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

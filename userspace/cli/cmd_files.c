@@ -194,14 +194,12 @@ static int write_tar(struct files *files, const char *to)
 
 static bool is_empty(const char *dir)
 {
+	RD_DIR DIR *all = opendir(dir);
 	const struct dirent *entry;
 	bool found = false;
-	DIR *all = opendir(dir);
 
 	while (all && (entry = readdir(all)))
 		found |= strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
-	if (all)
-		closedir(all);
 	return all && !found;
 }
 

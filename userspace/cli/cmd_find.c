@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/proof.h"
 #include "guest.h"
@@ -58,8 +59,7 @@ static int add(struct find *find, const struct ctl_version *version, const struc
 		r = is_same(find->ctl, &version->version, &next->version, &candidate.is_same);
 	if (r)
 		return r;
-	rd_buffer_put(&find->versions, &candidate, sizeof(candidate));
-	return find->versions.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&find->versions, &candidate, sizeof(candidate));
 }
 
 static int add_volume(struct find *find, const struct ctl_volume *volume, u64 newest)
@@ -196,11 +196,9 @@ static const struct candidate *version_of(const struct hit *hit)
 static int order(const void *a, const void *b)
 {
 	const struct hit *x = a, *y = b;
-	int r = strcmp(version_of(x)->v.volume, version_of(y)->v.volume);
 
-	if (!r)
-		r = strcmp(x->path, y->path);
-	return r ? r : x->version < y->version ? -1 : x->version > y->version;
+	return strcmp(version_of(x)->v.volume, version_of(y)->v.volume) ? :
+		strcmp(x->path, y->path) ? : rd_order(x->version, y->version);
 }
 
 static bool is_path(const struct hit *a, const struct hit *b)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl grow: give a pool more room. */
-#include <errno.h>
 #include <stdio.h>
 
 #include "pool/engine/space/grow.h"
@@ -41,5 +40,5 @@ int cmd_grow(struct ctl *ctl)
 		r = rd_grow(ctl->pool, size, &report);
 	if (!r)
 		print(ctl, &report);
-	return ctl_close(ctl, r);
+	return r;
 }

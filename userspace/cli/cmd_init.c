@@ -8,7 +8,6 @@
 
 #include "host/sys/block.h"
 #include "host/volume/attach/safety.h"
-#include "pool/catalog/rules.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/shard.h"
 #include "tune.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "bar.h"
 #include "map.h"
 
@@ -67,7 +68,7 @@ static int compare(const void *a, const void *b, void *ctx)
 	const struct chosen *chosen = ctx;
 	u64 one = key_of(x, chosen->sort), other = key_of(y, chosen->sort);
 
-	return one != other ? (one > other) - (one < other) : (x > y) - (x < y);
+	return rd_order(one, other) ? : rd_order(x, y);
 }
 
 /* Of each volume the last ones of @list: it has all versions of a volume in a row. */
@@ -269,9 +270,9 @@ static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct lis
 	for (i = 0; i < nr && !r; i++) {
 		snprintf(map_text.text, sizeof(map_text.text), "%s",
 			 ctl_map_text(&map, &texts, i));
-		rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
+		r = rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
 	}
-	return r ? r : listed->maps.failed ? -ENOMEM : 0;
+	return r;
 }
 
 /* @name: NULL: of all volumes. */
@@ -307,9 +308,9 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 		if (!r)
 			r = without_damage(listed, ctl_describe(ctl, &described));
 		if (!r)
-			rd_buffer_put(&listed->described, &described, sizeof(described));
+			r = rd_buffer_put(&listed->described, &described, sizeof(described));
 	}
-	return !r && listed->described.failed ? -ENOMEM : r;
+	return r;
 }
 
 /* @name: NULL: all. */
@@ -352,7 +353,5 @@ int cmd_list(struct ctl *ctl)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
-	if (!r)
-		r = list_all(ctl, ctl->nr_operands ? &name : NULL, &chosen);
-	return ctl_close(ctl, r);
+	return r ? r : list_all(ctl, ctl->nr_operands ? &name : NULL, &chosen);
 }

@@ -13,7 +13,6 @@
 #include "host/volume/map/mapped.h"
 #include "host/volume/map/mapped_nbd.h"
 #include "pool/data/rados.h"
-#include "pool/engine/space/lease.h"
 #include "pool/engine/version/version.h"
 #include "remote.h"
 
@@ -282,9 +281,7 @@ int cmd_map(struct ctl *ctl)
 		return map_nbd(ctl);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = map(ctl);
-	return ctl_close(ctl, r);
+	return r ? r : map(ctl);
 }
 
 /* --- devices that will not come back */
@@ -376,8 +373,6 @@ int cmd_unmap(struct ctl *ctl)
 	if (r != -ENODEV)
 		return r;
 	r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = ctl_has(ctl, CTL_OPT_FORCE) ? forget(ctl, name) :
-			rd_mapped_remove(ctl->pool, name);
-	return ctl_close(ctl, r);
+	return r ? r : ctl_has(ctl, CTL_OPT_FORCE) ? forget(ctl, name) :
+		rd_mapped_remove(ctl->pool, name);
 }

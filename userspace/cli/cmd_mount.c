@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "host/sys/layers.h"
-#include "host/volume/device/target.h"
 #include "host/volume/map/mapped.h"
 #include "host/volume/map/mapped_nbd.h"
 #include "host/volume/map/mount.h"
@@ -143,9 +142,7 @@ int cmd_mount(struct ctl *ctl)
 		return mount_nbd(ctl, &options);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = mount_version(ctl, &options);
-	return ctl_close(ctl, r);
+	return r ? r : mount_version(ctl, &options);
 }
 
 int cmd_umount(struct ctl *ctl)
@@ -166,7 +163,5 @@ int cmd_umount(struct ctl *ctl)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = rd_unmount(dir);
-	if (!r)
-		r = rd_mapped_remove(ctl->pool, name);
-	return ctl_close(ctl, r);
+	return r ? r : rd_mapped_remove(ctl->pool, name);
 }

@@ -73,7 +73,7 @@ static int protect_all(struct ctl *ctl, bool protect)
 		rd_hint("the versions before '%s' were changed", ctl->operands[i - 1]);
 	if (r < 0 && r != -EINTR && i > 1)
 		r = CTL_PARTLY;
-	return ctl_close(ctl, r);
+	return r;
 }
 
 int cmd_protect(struct ctl *ctl)
@@ -178,7 +178,5 @@ int cmd_tag(struct ctl *ctl)
 		r = ctl_find(ctl, &name, &version);
 	if (!r)
 		r = change_tags(ctl, &version);
-	if (!r)
-		r = tell_tags(ctl, &version);
-	return ctl_close(ctl, r);
+	return r ? r : tell_tags(ctl, &version);
 }

@@ -232,5 +232,5 @@ int cmd_prune(struct ctl *ctl)
 	if (r >= 0 && ctl->pool && !prune.dry)
 		ctl_boot_tests_clear(ctl);
 	rd_buffer_free(&prune.delete);
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -139,7 +139,5 @@ int cmd_receive(struct ctl *ctl)
 
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = from ? receive_from(ctl, from) : receive_file(ctl);
-	return ctl_close(ctl, r);
+	return r ? r : from ? receive_from(ctl, from) : receive_file(ctl);
 }

@@ -42,11 +42,11 @@ int cmd_recompress(struct ctl *ctl)
 	if (!r && compression.codec)
 		r = check_devices(ctl);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	ctl_progress_begin(&ctl->progress, "recompress");
 	r = rd_recompress(ctl->pool, compression, &report);
 	ctl_progress_clear(&ctl->progress);
 	if (!r)
 		print(ctl, &report);
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -239,7 +239,7 @@ static int heal(struct ctl *ctl)
 	if (!r)
 		r = tell(ctl, &report, nr_wrong);
 	rd_buffer_free(&report.rows);
-	return ctl_close(ctl, r);
+	return r;
 }
 
 /* --- the superblocks */

@@ -111,7 +111,5 @@ int cmd_report(struct ctl *ctl)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
 		r = check_volumes(ctl);
-	if (!r)
-		r = report(ctl, &policy);
-	return ctl_close(ctl, r);
+	return r ? r : report(ctl, &policy);
 }

@@ -19,7 +19,6 @@
 #include "host/sys/block.h"
 #include "host/sys/probe.h"
 #include "host/volume/attach/safety.h"
-#include "pool/data/store.h"
 #include "pool/engine/read/restore.h"
 #include "pool/stream/receive_disk.h"
 #include "remote.h"
@@ -368,7 +367,7 @@ static int restore(struct ctl *ctl, const char *path)
 	if (target.fd >= 0 && close(target.fd) && !r)
 		r = rd_err(-errno, "cannot write to '%s'", path);
 	ctl_served_end(&target.served);
-	return ctl_close(ctl, r);
+	return r;
 }
 
 /* --- of a version that another pool has */

@@ -159,7 +159,5 @@ int cmd_rollback(struct ctl *ctl)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = ctl_find_each(ctl, &name, &versions);
-	if (!r)
-		r = roll_back_all(ctl, &versions);
-	return ctl_close(ctl, r);
+	return r ? r : roll_back_all(ctl, &versions);
 }

@@ -341,8 +341,7 @@ int cmd_scrub(struct ctl *ctl)
 	else if (!r)
 		r = scrub_all(&scrub);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	tell(&scrub);
-	return ctl_close(ctl, is_damaged(&scrub) ? CTL_DAMAGE :
-			 scrub.nr_left_out ? CTL_PARTLY : 0);
+	return is_damaged(&scrub) ? CTL_DAMAGE : scrub.nr_left_out ? CTL_PARTLY : 0;
 }

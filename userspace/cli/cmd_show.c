@@ -88,8 +88,7 @@ static int show_map(struct ctl *ctl, const struct rd_version *version)
 	while (!r && (r = rd_next_version(rows, &one.v.version)) > 0) {
 		at = one.v.version.number == version->number ? nr : at;
 		nr++;
-		rd_buffer_put(&list, &one, sizeof(one));
-		r = list.failed ? -ENOMEM : 0;
+		r = rd_buffer_put(&list, &one, sizeof(one));
 	}
 	ctl_map_init(&map, version->volume, (struct ctl_described *)list.data, nr, CTL_BAR_WIDTH);
 	if (!r)
@@ -225,10 +224,10 @@ int cmd_show(struct ctl *ctl)
 	if (!r)
 		r = rd_sql_begin_read(ctl->pool->sql);
 	if (r)
-		return ctl_close(ctl, r);
+		return r;
 	r = ctl_find_each(ctl, &name, &versions);
 	if (!r)
 		r = show_all(ctl, &versions);
 	rd_sql_end_read(ctl->pool->sql);
-	return ctl_close(ctl, r);
+	return r;
 }

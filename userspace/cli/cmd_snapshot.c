@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/read_text.h"
@@ -277,8 +276,7 @@ static int read_tags(struct ctl *ctl, struct rd_buffer *ret)
 					 tag);
 		rd_buffer_put(ret, tag, strlen(tag) + 1);
 	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }
 
 static int check_comment(struct ctl *ctl, const char *comment)

@@ -305,5 +305,5 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 		rd_hint("the versions were made and can be used; the next command that writes to the pool finishes the rest");
 	else if (r && r != CTL_USAGE)
 		rd_hint("no version was made; existing versions are unchanged");
-	return ctl_close(ctl, r);
+	return r;
 }

@@ -133,7 +133,7 @@ static int take_group(struct ctl *ctl, struct rd_attachment *all, size_t nr,
 	r = take(ctl, &group, options);
 	for (i = 0; i < nr; i++)
 		rd_attachment_unlock(ats[i]);
-	return ctl_close(ctl, r);
+	return r;
 }
 
 int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *options)

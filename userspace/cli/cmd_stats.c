@@ -202,7 +202,5 @@ int cmd_stats(struct ctl *ctl)
 {
 	int r = ctl_open(ctl, RD_POOL_READ);
 
-	if (!r)
-		r = ctl_has(ctl, CTL_OPT_ISOLATION) ? show_isolation(ctl) : show_pool(ctl);
-	return ctl_close(ctl, r);
+	return r ? r : ctl_has(ctl, CTL_OPT_ISOLATION) ? show_isolation(ctl) : show_pool(ctl);
 }

@@ -26,5 +26,5 @@ int cmd_take_over(struct ctl *ctl)
 	else if (!r && !ctl->quiet)
 		printf("the pool '%s' belongs to this host, in epoch %llu\n", ctl->pool->path,
 		       owner.epoch);
-	return ctl_close(ctl, r);
+	return r;
 }

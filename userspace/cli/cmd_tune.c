@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/catalog/rules.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/space/choices.h"
 #include "pool/engine/version/version.h"
@@ -172,7 +171,5 @@ int cmd_tune(struct ctl *ctl)
 		r = ctl_open(ctl, changes || resets ? RD_POOL_WRITE : RD_POOL_READ);
 	if (!r && (changes || resets))
 		r = tune(ctl, volume, &change);
-	if (!r)
-		r = show(ctl, volume);
-	return ctl_close(ctl, r);
+	return r ? r : show(ctl, volume);
 }

@@ -416,9 +416,9 @@ static int find_meant(struct ctl *ctl, struct rd_buffer *ret)
 		if (!r)
 			r = ctl_find(ctl, &name, &version);
 		if (!r)
-			rd_buffer_put(ret, &version, sizeof(version));
+			r = rd_buffer_put(ret, &version, sizeof(version));
 	}
-	return r ? r : ret->failed ? -ENOMEM : 0;
+	return r;
 }
 
 static int find_one(struct ctl *ctl, struct rd_buffer *ret)
@@ -429,9 +429,7 @@ static int find_one(struct ctl *ctl, struct rd_buffer *ret)
 	if (!r && is_definition(version.volume))
 		r = ctl_usage(ctl, "'%s' is the definition of a domain: name one of its disks",
 			      ctl->operands[0]);
-	if (!r)
-		rd_buffer_put(ret, &version, sizeof(version));
-	return r ? r : ret->failed ? -ENOMEM : 0;
+	return r ? r : rd_buffer_put(ret, &version, sizeof(version));
 }
 
 static bool is_among(const struct rd_buffer *versions, const struct ctl_version *which)

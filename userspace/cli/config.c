@@ -217,8 +217,7 @@ static int add_line(struct ctl_config *config, const struct rd_ini *ini)
 		text[0] = '\0';
 	if (text[0])
 		return complain(config, ini->line, text);
-	rd_buffer_put(&config->settings, &setting, sizeof(setting));
-	return config->settings.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&config->settings, &setting, sizeof(setting));
 }
 
 /* --- the file */
@@ -230,8 +229,7 @@ static int read_file(struct ctl_config *config, bool may_be_missing)
 
 	if (fd < 0 && errno == ENOENT && may_be_missing) {
 		config->is_missing = true;
-		rd_buffer_put_u8(&config->text, '\0');
-		return config->text.failed ? -ENOMEM : 0;
+		return rd_buffer_put_u8(&config->text, '\0');
 	}
 	r = fd < 0 ? -errno : rd_read_text(fd, SIZE_MAX_TEXT, &config->text);
 	if (!r)

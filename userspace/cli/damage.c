@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/sort.h"
 #include "pool/engine/care/copy.h"
 #include "pool/engine/care/damage.h"
 #include "pool/engine/read/restore.h"
@@ -33,11 +34,8 @@ static int compare_damage(const void *a, const void *b)
 {
 	const struct damaged *x = a, *y = b;
 
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	if (x->len != y->len)
-		return x->len < y->len ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return rd_order(x->offset, y->offset) ? : rd_order(x->len, y->len) ? :
+		rd_order(x->number, y->number);
 }
 
 /* Print a line: the range, and the @nr versions that have it. */
@@ -60,8 +58,7 @@ u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_le
 	size_t i, end, nr = damage->len / sizeof(*list);
 	u64 nr_not_told = 0;
 
-	if (nr)
-		qsort(list, nr, sizeof(*list), compare_damage);
+	rd_sort_buffer(damage, sizeof(*list), compare_damage);
 	for (i = 0; i < nr; i = end) {
 		for (end = i + 1; end < nr && list[end].offset == list[i].offset &&
 		     list[end].len == list[i].len; end++)

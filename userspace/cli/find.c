@@ -140,8 +140,7 @@ static int find_moment(struct ctl *ctl, const char *tag, struct rd_buffer *ret)
 	r = rd_versions_tagged(ctl->pool->sql, &rows, tag);
 	while (!r && (r = rd_next_kept(rows, &version.version, &volume)) > 0) {
 		set_name(&version, volume);
-		rd_buffer_put(ret, &version, sizeof(version));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &version, sizeof(version));
 	}
 	if (r || ret->len > before)
 		return r;
@@ -158,9 +157,7 @@ int ctl_find_each(struct ctl *ctl, const struct ctl_name *name, struct rd_buffer
 	if (name->kind == CTL_NAME_MOMENT)
 		return find_moment(ctl, name->tag, ret);
 	r = ctl_find(ctl, name, &version);
-	if (!r)
-		rd_buffer_put(ret, &version, sizeof(version));
-	return !r && ret->failed ? -ENOMEM : r;
+	return r ? r : rd_buffer_put(ret, &version, sizeof(version));
 }
 
 int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret)
@@ -280,8 +277,7 @@ int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret)
 	while (!r && (r = rd_next_volume(rows, &row)) > 0) {
 		volume.id = row.id;
 		snprintf(volume.name, sizeof(volume.name), "%s", row.name);
-		rd_buffer_put(ret, &volume, sizeof(volume));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &volume, sizeof(volume));
 	}
 	if (!r && name && ret->len == before)
 		return no_volume(name);
@@ -297,8 +293,7 @@ int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buf
 	r = rd_versions(ctl->pool->sql, &rows, volume->id);
 	while (!r && (r = rd_next_version(rows, &version.version)) > 0) {
 		set_name(&version, volume->name);
-		rd_buffer_put(ret, &version, sizeof(version));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &version, sizeof(version));
 	}
 	return r;
 }
@@ -310,9 +305,7 @@ int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer
 	int r;
 
 	r = rd_version_tags(ctl->pool->sql, &rows, version);
-	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
-		rd_buffer_put(ret, tag, strlen(tag) + 1);
-		r = ret->failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_tag(rows, &tag)) > 0)
+		r = rd_buffer_put(ret, tag, strlen(tag) + 1);
 	return r;
 }

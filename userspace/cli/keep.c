@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "keep.h"
 
 const char *const ctl_keep_names[CTL_KEEP_RULES] = {
@@ -48,9 +49,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const struct ctl_keep_item *const *x = a, *const *y = b;
 
-	if ((*x)->time != (*y)->time)
-		return (*x)->time < (*y)->time ? -1 : 1;
-	return *x < *y ? -1 : 1;
+	return rd_order((*x)->time, (*y)->time) ? : rd_order(*x, *y);
 }
 
 /* Apply a rule that counts. @sorted: @items in the order of the rule. */

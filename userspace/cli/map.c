@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "pool/catalog/segments.h"
 #include "map.h"
 

@@ -149,8 +149,7 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 		stats->volumes++;
 		stats->versions += volume.row.versions;
 		stats->logical += volume.row.logical;
-		rd_buffer_put(volumes, &volume, sizeof(volume));
-		r = volumes->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(volumes, &volume, sizeof(volume));
 	}
 	return r;
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/sort.h"
 #include "pool/engine/care/holders.h"
 #include "boottest.h"
 #include "elsewhere.h"
@@ -142,9 +143,7 @@ static int compare_bytes(const void *a, const void *b)
 {
 	const struct rd_held *const *x = a, *const *y = b;
 
-	if ((*x)->bytes != (*y)->bytes)
-		return (*x)->bytes > (*y)->bytes ? -1 : 1;
-	return *x < *y ? -1 : *x > *y;
+	return rd_order((*y)->bytes, (*x)->bytes) ? : rd_order(*x, *y);
 }
 
 static void write_set(struct rd_json *out, const struct rd_held *sets, const struct rd_held *set)

@@ -78,8 +78,8 @@ static void put_latest(struct report_volume *volume, const char *key,
 
 static int write_latest(struct report_volume *volume)
 {
-	struct rd_latest_part *parts = calloc(volume->map.parts, sizeof(*parts));
-	char *text = malloc(volume->map.parts + 1);
+	RD_FREE struct rd_latest_part *parts = calloc(volume->map.parts, sizeof(*parts));
+	RD_FREE char *text = malloc(volume->map.parts + 1);
 	int r = parts && text ? read_latest(volume, parts) : -ENOMEM;
 
 	if (!r) {
@@ -91,8 +91,6 @@ static int write_latest(struct report_volume *volume)
 		put_latest(volume, "packed", parts, text, offsetof(struct rd_latest_part, packed));
 		rd_json_end(volume->out, '}');
 	}
-	free(parts);
-	free(text);
 	return r;
 }
 

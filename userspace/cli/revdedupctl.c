@@ -289,6 +289,9 @@ static int run(struct ctl *ctl)
 {
 	int r = ctl->command->run(ctl);
 
+	/* What it was about is gone. */
+	ctl_progress_begin(&ctl->progress, NULL);
+	r = ctl_close(ctl, r);
 	ctl->is_missing = r == -ENOENT;
 	r = exit_code(r);
 	/* Output that did not arrive is a failure. stdio no longer knows its cause. */

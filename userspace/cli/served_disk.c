@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/direct.h"
 #include "host/sys/run.h"
 #include "host/volume/attach/safety.h"
 #include "served_disk.h"
@@ -92,8 +91,7 @@ static int image_options(const char *format, const char *path, struct rd_buffer 
 		if (*path == ',')
 			rd_buffer_put_u8(ret, ',');
 	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }
 
 /* What qemu-img says of an image, in JSON. */

@@ -18,6 +18,7 @@
 #include <linux/kernel.h>
 
 #include "base/direct.h"
+#include "base/sort.h"
 #include "copy_home.h"
 #include "pack_read.h"
 #include "write.h"
@@ -182,15 +183,6 @@ static int run_jobs(struct window *window)
 
 /* Reading */
 
-static int compare_pieces(const void *a, const void *b)
-{
-	const struct piece *left = a, *right = b;
-
-	if (left->pool_block != right->pool_block)
-		return left->pool_block < right->pool_block ? -1 : 1;
-	return 0;
-}
-
 static u8 *block_data(struct window *window, unsigned int at)
 {
 	return window->data + (u64)at * DMR_BLOCK_SIZE;
@@ -220,9 +212,7 @@ static int compare_wants(const void *a, const void *b)
 {
 	const struct rd_pack_want *left = a, *right = b;
 
-	if (left->head != right->head)
-		return left->head < right->head ? -1 : 1;
-	return left->slot < right->slot ? -1 : left->slot > right->slot;
+	return rd_order(left->head, right->head) ? : rd_order(left->slot, right->slot);
 }
 
 /* Add one job for all that is wanted of the pack of want @i; return the next one. */
@@ -242,7 +232,7 @@ static int read_pool(struct window *window)
 	unsigned int i;
 	int r;
 
-	qsort(window->pieces, window->nr_pieces, sizeof(*window->pieces), compare_pieces);
+	rd_sort(window->pieces, window->nr_pieces, pool_block);
 	qsort(window->wants, window->nr_wants, sizeof(*window->wants), compare_wants);
 	window->nr_jobs = 0;
 	for (i = 0; i < window->nr_wants;)

@@ -14,7 +14,6 @@
 #include <linux/kernel.h>
 
 #include "base/direct.h"
-#include "read.h"
 #include "table_write.h"
 
 #define HEAD_BLOCKS	(DMR_STRIDE_BITS + DMR_GROUP_WORD_BLOCKS)

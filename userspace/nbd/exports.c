@@ -132,7 +132,7 @@ static struct nbd_export *new_export(const struct find *found)
 	export->disk.version = found->version;
 	export->disk.name = export->name;
 	snprintf(export->name, sizeof(export->name), "%.*s@%lld", NBD_NAME_MAX - 24, found->volume,
-		 (long long)found->version.number);
+		 found->version.number);
 	return export;
 }
 
@@ -245,10 +245,8 @@ static int add_listed(struct rd_buffer *ret, const char *volume, const char *whi
 	if (localtime_r(&time, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
 	snprintf(listed.name, sizeof(listed.name), "%.*s@%s", NBD_NAME_MAX - 24, volume, which);
-	snprintf(listed.about, sizeof(listed.about), "version %lld of %s",
-		 (long long)version->number, when);
-	rd_buffer_put(ret, &listed, sizeof(listed));
-	return ret->failed ? -ENOMEM : 0;
+	snprintf(listed.about, sizeof(listed.about), "version %lld of %s", version->number, when);
+	return rd_buffer_put(ret, &listed, sizeof(listed));
 }
 
 static int list_all(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
@@ -271,7 +269,7 @@ static int list_all(struct rd_pool *pool, struct rd_resolver *resolver, void *ct
 			r = add_listed(ret, volume, "latest", &newest);
 		snprintf(volume, sizeof(volume), "%s", name);
 		newest = version;
-		snprintf(number, sizeof(number), "%lld", (long long)version.number);
+		snprintf(number, sizeof(number), "%lld", version.number);
 		if (!r)
 			r = add_listed(ret, volume, number, &version);
 	}

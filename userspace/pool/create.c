@@ -55,7 +55,7 @@ static int make_reserve(const char *pool, u64 bytes)
 	if (fd < 0)
 		return rd_err(fd, "cannot make '%s'", path);
 	r = -posix_fallocate(fd, 0, bytes);
-	return r ? rd_err(r, "cannot reserve %llu bytes", (unsigned long long)bytes) : 0;
+	return r ? rd_err(r, "cannot reserve %llu bytes", bytes) : 0;
 }
 
 int rd_default_size(const char *path, u64 *ret)
@@ -137,7 +137,7 @@ static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
 		return -ENOMEM;
 	snprintf(text, sizeof(text),
 		 "{\"what\": \"revdedup pool\", \"format\": 1, \"uuid\": \"%s\", \"reserve\": %llu}\n",
-		 rd_uuid_print(uuid_text, uuid), (unsigned long long)reserve);
+		 rd_uuid_print(uuid_text, uuid), reserve);
 	return write_file(path, text);
 }
 
@@ -230,8 +230,8 @@ static int check_data(const char *pool, bool force)
 
 static int check_empty(const char *path)
 {
+	RD_DIR DIR *dir = opendir(path);
 	struct dirent *entry;
-	DIR *dir = opendir(path);
 	int r = 0;
 
 	if (!dir)
@@ -245,7 +245,6 @@ static int check_empty(const char *path)
 			  "nothing was changed; a pool needs a directory of its own");
 		r = -ENOTEMPTY;
 	}
-	closedir(dir);
 	return r;
 }
 

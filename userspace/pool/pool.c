@@ -344,15 +344,14 @@ int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total
 /* List the commands that run now: one of them may have the lock. */
 static void say_who(struct rd_pool *pool)
 {
-	struct rd_buffer sessions = { 0 };
+	RD_BUFFER struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
 	char started[RD_TIME_TEXT];
 
 	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions))
 		rd_each(session, &sessions)
 			rd_hint("running: %s, pid %lld, since %s", session->verb,
-				(long long)session->pid, rd_print_time(started, session->started));
-	rd_buffer_free(&sessions);
+				session->pid, rd_print_time(started, session->started));
 }
 
 static int wait_for_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,

@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@
 #define QEMU		"qemu-system-x86_64"
 #define KVM		"/dev/kvm"
 #define MAX_ARGS	160
-#define TEXT		400
+#define TEXT		420
 /* The firmware says something at once, but for a machine that is under load. */
 #define TRIAL_US	(15 * 1000000ULL)
 /* Nothing that QEMU writes to is larger: a picture of the screen. */
@@ -52,20 +51,24 @@ struct command {
 
 /* --- the command line */
 
+/* An option, and perhaps its value behind a blank. */
 __attribute__((format(printf, 2, 3)))
 static void add(struct command *command, const char *fmt, ...)
 {
+	char *text = command->text[command->nr];
 	va_list args;
 
-	if (command->nr == MAX_ARGS) {
+	if (command->nr + 2 > MAX_ARGS) {
 		command->is_cut = true;
 		return;
 	}
 	va_start(args, fmt);
-	command->is_cut |= vsnprintf(command->text[command->nr], TEXT, fmt, args) >= TEXT;
+	command->is_cut |= vsnprintf(text, TEXT, fmt, args) >= TEXT;
 	va_end(args);
-	command->args[command->nr] = command->text[command->nr];
-	command->args[++command->nr] = NULL;
+	command->args[command->nr++] = strsep(&text, " ");
+	if (text)
+		command->args[command->nr++] = text;
+	command->args[command->nr] = NULL;
 }
 
 static int inherit(struct command *command, int fd)
@@ -86,27 +89,19 @@ static void add_machine(struct command *command, const struct rd_machine *machin
 
 	for (i = 0; i < ARRAY_SIZE(fixed); i++)
 		add(command, "%s", fixed[i]);
-	add(command, "-machine");
-	add(command, "%s,accel=%s", machine->is_pc ? "pc" : "q35", kvm ? "kvm" : "tcg");
-	add(command, "-cpu");
-	add(command, "%s", kvm ? "host" : "max");
-	add(command, "-m");
-	add(command, "%lluM", rd_max(machine->memory >> 20, 1));
-	add(command, "-smp");
-	add(command, "%llu", machine->cpus);
+	add(command, "-machine %s,accel=%s", machine->is_pc ? "pc" : "q35", kvm ? "kvm" : "tcg");
+	add(command, "-cpu %s", kvm ? "host" : "max");
+	add(command, "-m %lluM", rd_max(machine->memory >> 20, 1));
+	add(command, "-smp %llu", machine->cpus);
 	/* A guest that waits for randomness, or panics, shall not wait for the time to be over. */
-	add(command, "-object");
-	add(command, "rng-builtin,id=random");
-	add(command, "-device");
-	add(command, "virtio-rng-pci,rng=random");
-	add(command, "-device");
-	add(command, "pvpanic");
+	add(command, "-object rng-builtin,id=random");
+	add(command, "-device virtio-rng-pci,rng=random");
+	add(command, "-device pvpanic");
 }
 
 static void add_chardev(struct command *command, const char *id, int fd)
 {
-	add(command, "-chardev");
-	add(command, "socket,id=%s,fd=%d", id, inherit(command, fd));
+	add(command, "-chardev socket,id=%s,fd=%d", id, inherit(command, fd));
 }
 
 static void add_channels(struct command *command, const int ends[ENDS], int screen, bool is_trial)
@@ -114,37 +109,27 @@ static void add_channels(struct command *command, const int ends[ENDS], int scre
 	add_chardev(command, "serial", ends[SERIAL]);
 	if (is_trial) {
 		/* SeaBIOS says there what it does. */
-		add(command, "-device");
-		add(command, "isa-debugcon,iobase=0x402,chardev=serial");
+		add(command, "-device isa-debugcon,iobase=0x402,chardev=serial");
 		return;
 	}
 	/* It begins to run when that was said by QMP. */
 	add(command, "-S");
 	add_chardev(command, "qmp", ends[QMP]);
-	add(command, "-mon");
-	add(command, "chardev=qmp,mode=control");
-	add(command, "-serial");
-	add(command, "chardev:serial");
-	add(command, "-device");
-	add(command, "virtio-serial-pci");
+	add(command, "-mon chardev=qmp,mode=control");
+	add(command, "-serial chardev:serial");
+	add(command, "-device virtio-serial-pci");
 	add_chardev(command, "agent", ends[AGENT]);
-	add(command, "-device");
-	add(command, "virtserialport,chardev=agent,name=org.qemu.guest_agent.0");
-	add(command, "-add-fd");
-	add(command, "fd=%d,set=%d", inherit(command, screen), RD_BOOT_SCREEN_SET);
+	add(command, "-device virtserialport,chardev=agent,name=org.qemu.guest_agent.0");
+	add(command, "-add-fd fd=%d,set=%d", inherit(command, screen), RD_BOOT_SCREEN_SET);
 }
 
 /* The file of variables is a copy in memory: @vars, and the same for reading. */
 static void add_uefi(struct command *command, const char *code, int vars, int vars_read)
 {
-	add(command, "-drive");
-	add(command, "if=pflash,unit=0,format=raw,readonly=on,file=%s", code);
-	add(command, "-add-fd");
-	add(command, "fd=%d,set=%d", inherit(command, vars), VARS_SET);
-	add(command, "-add-fd");
-	add(command, "fd=%d,set=%d", inherit(command, vars_read), VARS_SET);
-	add(command, "-drive");
-	add(command, "if=pflash,unit=1,format=raw,file=/dev/fdset/%d", VARS_SET);
+	add(command, "-drive if=pflash,unit=0,format=raw,readonly=on,file=%s", code);
+	add(command, "-add-fd fd=%d,set=%d", inherit(command, vars), VARS_SET);
+	add(command, "-add-fd fd=%d,set=%d", inherit(command, vars_read), VARS_SET);
+	add(command, "-drive if=pflash,unit=1,format=raw,file=/dev/fdset/%d", VARS_SET);
 }
 
 static void add_controllers(struct command *command, const struct rd_machine *machine)
@@ -157,19 +142,13 @@ static void add_controllers(struct command *command, const struct rd_machine *ma
 		usb |= !strcmp(disk->bus, "usb");
 		sata |= !strcmp(disk->bus, "sata");
 	}
-	if (scsi) {
-		add(command, "-device");
-		add(command, "%s,id=scsi", machine->has_lsi ? "lsi53c895a" : "virtio-scsi-pci");
-	}
-	if (usb) {
-		add(command, "-device");
-		add(command, "qemu-xhci,id=usb");
-	}
+	if (scsi)
+		add(command, "-device %s,id=scsi", machine->has_lsi ? "lsi53c895a" : "virtio-scsi-pci");
+	if (usb)
+		add(command, "-device qemu-xhci,id=usb");
 	/* q35 has one, "ide", to which all disks go that are of neither kind. */
-	if (sata && machine->is_pc) {
-		add(command, "-device");
-		add(command, "ahci,id=sata");
-	}
+	if (sata && machine->is_pc)
+		add(command, "-device ahci,id=sata");
 }
 
 /* @nr_sata: of those before. */
@@ -189,12 +168,10 @@ static void add_disk(struct command *command, const struct rd_machine *machine,
 	if (disk->sector)
 		snprintf(sector, sizeof(sector), ",logical_block_size=%u,physical_block_size=%u",
 			 disk->sector, disk->sector);
-	add(command, "-blockdev");
-	add(command, "driver=nbd,node-name=disk%u,server.type=fd,server.str=%d,export=%s", nr,
-	    inherit(command, disk->fd), disk->export);
-	add(command, "-device");
+	add(command, "-blockdev driver=nbd,node-name=disk%u,server.type=fd,server.str=%d,export=%s",
+	    nr, inherit(command, disk->fd), disk->export);
 	/* Those that are in no order come behind, as they stand in the definition. */
-	add(command, "%s,drive=disk%u,bootindex=%u%s", device, nr,
+	add(command, "-device %s,drive=disk%u,bootindex=%u%s", device, nr,
 	    disk->order ? disk->order : 1000 + nr, sector);
 }
 

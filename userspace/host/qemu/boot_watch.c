@@ -165,32 +165,42 @@ static bool add_byte(char line[LINE], size_t *len, char byte)
 	return false;
 }
 
-static void keep(struct rd_buffer *log, const char *text, size_t len)
+/* Keep its end, if it is longer than @max. */
+static void cut(struct rd_buffer *log, size_t max)
 {
-	rd_buffer_put(log, text, len);
-	if (log->len <= 2 * RD_BOOT_LOG)
+	if (log->len <= max)
 		return;
 	memmove(log->data, log->data + log->len - RD_BOOT_LOG, RD_BOOT_LOG);
 	log->len = RD_BOOT_LOG;
+}
+
+/* Add to a line, and call @take for each that ends; what begins is in @line then. */
+static void add_text(struct watch *watch, char line[LINE], const char *text, ssize_t nr,
+		     void (*take)(struct watch *watch))
+{
+	size_t len = strlen(line);
+	ssize_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (!add_byte(line, &len, text[i]))
+			continue;
+		take(watch);
+		len = 0;
+		line[0] = '\0';
+	}
 }
 
 /* A prompt has no end of line, so what is there of the last one counts. False: nothing is there. */
 static bool read_some(struct watch *watch)
 {
 	char text[16384];
-	ssize_t i, got = read(watch->booting->serial, text, sizeof(text));
-	size_t len = strlen(watch->line);
+	ssize_t got = read(watch->booting->serial, text, sizeof(text));
 
 	if (got <= 0)
 		return false;
-	keep(&watch->report->log, text, got);
-	for (i = 0; i < got; i++) {
-		if (!add_byte(watch->line, &len, text[i]))
-			continue;
-		match_line(watch);
-		len = 0;
-		watch->line[0] = '\0';
-	}
+	rd_buffer_put(&watch->report->log, text, got);
+	cut(&watch->report->log, 2 * RD_BOOT_LOG);
+	add_text(watch, watch->line, text, got, match_line);
 	match_line(watch);
 	return true;
 }
@@ -234,16 +244,9 @@ static void take_answer(struct watch *watch)
 static void read_agent(struct watch *watch)
 {
 	char text[LINE];
-	ssize_t i, got = read(watch->booting->agent, text, sizeof(text));
-	size_t len = strlen(watch->answer);
 
-	for (i = 0; i < got; i++) {
-		if (!add_byte(watch->answer, &len, text[i]))
-			continue;
-		take_answer(watch);
-		len = 0;
-		watch->answer[0] = '\0';
-	}
+	add_text(watch, watch->answer, text, read(watch->booting->agent, text, sizeof(text)),
+		 take_answer);
 }
 
 /* --- the screen */
@@ -499,10 +502,7 @@ int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *opti
 		read_serial(&watch);
 	if (r == -ECONNRESET)
 		decide(&watch, false, "QEMU ended");
-	if (ret->log.len > RD_BOOT_LOG) {
-		memmove(ret->log.data, ret->log.data + ret->log.len - RD_BOOT_LOG, RD_BOOT_LOG);
-		ret->log.len = RD_BOOT_LOG;
-	}
+	cut(&ret->log, RD_BOOT_LOG);
 	rd_qmp_on_event(booting->qmp, NULL, NULL);
 	rd_buffer_free(&watch.picture.ppm);
 	return !r && ret->log.failed ? -ENOMEM : r;

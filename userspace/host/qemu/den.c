@@ -34,7 +34,7 @@ void rd_den_unique(char *ret, size_t size, const char *name)
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = (u64)getpid();
-	snprintf(ret, size, "%s-%016llx", name, (unsigned long long)random);
+	snprintf(ret, size, "%s-%016llx", name, random);
 }
 
 static int check_owner(const struct rd_den *den, uid_t other, mode_t mode)
@@ -119,7 +119,7 @@ int rd_den_check_room(const struct rd_den *den, u64 size)
 	if (free_bytes(den) >= needed(size))
 		return 0;
 	rd_err(0, "'%s' has no room for what the guest overwrites meanwhile: %llu MiB are needed",
-	       den->path, (unsigned long long)(needed(size) >> 20) + 1);
+	       den->path, (needed(size) >> 20) + 1);
 	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
 	return -ENOSPC;
 }

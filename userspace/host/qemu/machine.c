@@ -76,8 +76,7 @@ int rd_machine_plain(struct rd_machine *ret)
 	const struct rd_machine_disk disk = { .target = "", .bus = "virtio", .fd = -1 };
 
 	*ret = (struct rd_machine){ .firmware = RD_FIRMWARE_AUTO };
-	rd_buffer_put(&ret->disks, &disk, sizeof(disk));
-	return ret->disks.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&ret->disks, &disk, sizeof(disk));
 }
 
 void rd_machine_limit(struct rd_machine *machine, u64 memory, u64 cpus)

@@ -10,7 +10,6 @@
 #ifndef RD_MACHINE_H
 #define RD_MACHINE_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "base/buffer.h"

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -44,7 +43,7 @@ void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX])
 	rd_sysfs_line(file, ret, RD_DM_NAME_MAX);
 }
 
-int rd_block_path(char path[PATH_MAX], const char *number)
+int rd_block_node(char *path, size_t size, const char *number)
 {
 	char file[64], target[PATH_MAX];
 	const char *name;
@@ -54,11 +53,18 @@ int rd_block_path(char path[PATH_MAX], const char *number)
 	snprintf(file, sizeof(file), "/sys/dev/block/%s", number);
 	len = readlink(file, target, sizeof(target) - 1);
 	if (len < 0)
-		return rd_err(-errno, "there is no block device %s", number);
+		return -errno;
 	target[len] = '\0';
 	name = strrchr(target, '/');
-	snprintf(path, PATH_MAX, "/dev/%.200s", name ? name + 1 : target);
+	snprintf(path, size, "/dev/%.200s", name ? name + 1 : target);
 	return 0;
+}
+
+int rd_block_path(char path[PATH_MAX], const char *number)
+{
+	int r = rd_block_node(path, PATH_MAX, number);
+
+	return r ? rd_err(r, "there is no block device %s", number) : 0;
 }
 
 const char *rd_block_number(char text[32], const char *path)
@@ -82,11 +88,12 @@ static DIR *open_holders(const char *path, char dir[64])
 /* Count the devices of revdedup that lie on it. */
 static int count_ours(const char *path)
 {
+	RD_DIR DIR *holders = NULL;
 	char dir[64], uuid[RD_DM_NAME_MAX], file[400];
-	DIR *holders = open_holders(path, dir);
 	struct dirent *entry;
 	int nr = 0;
 
+	holders = open_holders(path, dir);
 	while (holders && (entry = readdir(holders))) {
 		if (entry->d_name[0] == '.')
 			continue;
@@ -94,19 +101,18 @@ static int count_ours(const char *path)
 		rd_sysfs_line(file, uuid, sizeof(uuid));
 		nr += !strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID));
 	}
-	if (holders)
-		closedir(holders);
 	return nr;
 }
 
 /* Print the names of the devices that lie on it; "" if there are none. */
 static void list_holders(const char *path, char *text, size_t size)
 {
+	RD_DIR DIR *holders = NULL;
 	char dir[64], name[280], file[400];
 	struct dirent *entry;
 	size_t at = 0;
-	DIR *holders = open_holders(path, dir);
 
+	holders = open_holders(path, dir);
 	text[0] = '\0';
 	while (holders && (entry = readdir(holders))) {
 		if (entry->d_name[0] == '.')
@@ -118,8 +124,6 @@ static void list_holders(const char *path, char *text, size_t size)
 		if (at >= size)
 			break;
 	}
-	if (holders)
-		closedir(holders);
 }
 
 bool rd_block_has_holders(const char *path)

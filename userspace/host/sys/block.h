@@ -37,6 +37,8 @@ void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX]);
 
 /* Find the path of a block device by its number, "253:4". */
 int rd_block_path(char path[PATH_MAX], const char *number);
+/* The same without a word, of @size bytes. */
+int rd_block_node(char *path, size_t size, const char *number);
 
 /* "253:4"; returns @text */
 const char *rd_block_number(char text[32], const char *path);

@@ -7,12 +7,33 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "layers.h"
 #include "mounts.h"
 #include "sysfs.h"
 
 /* A device on a file on a device on a file, and so on. */
 #define MAX_DEPTH	32
+
+/* Read "253:4". */
+static bool parse_number(const char *text, dev_t *ret)
+{
+	unsigned int ma, mi;
+
+	if (sscanf(text, "%u:%u", &ma, &mi) != 2)
+		return false;
+	*ret = makedev(ma, mi);
+	return true;
+}
+
+/* The same from a file of sysfs. */
+static bool read_number(const char *file, dev_t *ret)
+{
+	char number[32];
+
+	rd_sysfs_line(file, number, sizeof(number));
+	return parse_number(number, ret);
+}
 
 /* Does @top lie on @what, a block device or a file? */
 static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
@@ -21,7 +42,7 @@ static bool device_lies_on(dev_t top, const struct stat *what, unsigned int dept
 static bool members_lie_on(dev_t source, const struct stat *what, unsigned int depth)
 {
 	char number[32], ours[32], of_ours[64];
-	unsigned int ma, mi;
+	dev_t member;
 	bool found = false;
 	glob_t members;
 	size_t i;
@@ -39,9 +60,8 @@ static bool members_lie_on(dev_t source, const struct stat *what, unsigned int d
 	for (i = 0; i < members.gl_pathc && !found && of_ours[0]; i++) {
 		if (strncmp(members.gl_pathv[i], of_ours, strlen(of_ours)))
 			continue;
-		rd_sysfs_line(members.gl_pathv[i], number, sizeof(number));
-		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
-			found = device_lies_on(makedev(ma, mi), what, depth);
+		found = read_number(members.gl_pathv[i], &member) &&
+			device_lies_on(member, what, depth);
 	}
 	globfree(&members);
 	return found || device_lies_on(source, what, depth);
@@ -78,40 +98,34 @@ static bool file_of_loop_lies_on(dev_t loop, const struct stat *what, unsigned i
 
 static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth)
 {
-	char dir[64], file[400], number[32];
-	unsigned int ma, mi;
+	char dir[64], file[400];
+	dev_t slave;
 	struct dirent *entry;
 	bool found = false;
-	DIR *slaves;
 
 	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u/slaves", major(top), minor(top));
-	slaves = opendir(dir);
+	RD_DIR DIR *slaves = opendir(dir);
+
 	while (slaves && !found && (entry = readdir(slaves))) {
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
-		rd_sysfs_line(file, number, sizeof(number));
-		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
-			found = device_lies_on(makedev(ma, mi), what, depth);
+		found = read_number(file, &slave) && device_lies_on(slave, what, depth);
 	}
-	if (slaves)
-		closedir(slaves);
 	return found;
 }
 
 /* Does the disk of a partition lie on @what? A partition has no slaves in sysfs. */
 static bool disk_lies_on(dev_t part, const struct stat *what, unsigned int depth)
 {
-	char file[64], number[32];
-	unsigned int ma, mi;
+	char file[64];
+	dev_t disk;
 
 	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/partition", major(part), minor(part));
 	if (access(file, F_OK))
 		return false;
 	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
-	rd_sysfs_line(file, number, sizeof(number));
-	return sscanf(number, "%u:%u", &ma, &mi) == 2 &&
-		device_lies_on(makedev(ma, mi), what, depth);
+	return read_number(file, &disk) && device_lies_on(disk, what, depth);
 }
 
 static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth)
@@ -147,19 +161,17 @@ bool rd_share_a_disk(const char *a, const char *b)
 {
 	struct dirent *entry;
 	struct stat sa, sb;
-	unsigned int ma, mi;
+	dev_t device;
 	bool found;
-	DIR *all;
 
 	/* Some file systems have no device. */
 	found = !stat(a, &sa) && !stat(b, &sb) && !S_ISBLK(sa.st_mode) && !S_ISBLK(sb.st_mode) &&
 		sa.st_dev == sb.st_dev;
-	all = opendir("/sys/dev/block");
+	RD_DIR DIR *all = opendir("/sys/dev/block");
+
 	while (all && !found && (entry = readdir(all)))
-		found = sscanf(entry->d_name, "%u:%u", &ma, &mi) == 2 &&
-			rd_lies_on(a, makedev(ma, mi)) && rd_lies_on(b, makedev(ma, mi));
-	if (all)
-		closedir(all);
+		found = parse_number(entry->d_name, &device) && rd_lies_on(a, device) &&
+			rd_lies_on(b, device);
 	return found;
 }
 

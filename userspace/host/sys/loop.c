@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "block.h"
 #include "loop.h"
 #include "run.h"
 
@@ -93,27 +94,12 @@ int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH])
 	return r < 0 ? rd_err(r, "cannot make a loop device") : r;
 }
 
-/* Find the kernel's name of the device: its number also counts partitions. */
-static int path_of(const char *number, char path[RD_LOOP_PATH])
-{
-	char link[64], target[256];
-	ssize_t len;
-
-	snprintf(link, sizeof(link), "/sys/dev/block/%s", number);
-	len = readlink(link, target, sizeof(target) - 1);
-	if (len < 0)
-		return -errno;
-	target[len] = '\0';
-	snprintf(path, RD_LOOP_PATH, "/dev/%.20s", strrchr(target, '/') + 1);
-	return 0;
-}
-
 int rd_loop_is_over(const char *number, const struct stat *file)
 {
 	/* Set, because memcheck does not know what this ioctl writes. */
 	struct loop_info64 info = { 0 };
 	char path[RD_LOOP_PATH];
-	int r = path_of(number, path);
+	int r = rd_block_node(path, sizeof(path), number);
 
 	if (r)
 		return r;
@@ -133,7 +119,7 @@ int rd_loop_is_over(const char *number, const struct stat *file)
 int rd_loop_grow(const char *number)
 {
 	char path[RD_LOOP_PATH];
-	int r = path_of(number, path);
+	int r = rd_block_node(path, sizeof(path), number);
 
 	if (r || strncmp(number, "7:", 2))
 		return r;
@@ -144,7 +130,7 @@ int rd_loop_grow(const char *number)
 
 bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH])
 {
-	DIR *blocks = opendir("/sys/dev/block");
+	RD_DIR DIR *blocks = opendir("/sys/dev/block");
 	struct dirent *entry;
 	char name[300];
 	bool found = false;
@@ -152,9 +138,7 @@ bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH])
 	while (blocks && !found && (entry = readdir(blocks))) {
 		snprintf(name, sizeof(name), "/sys/dev/block/%s/loop", entry->d_name);
 		found = !access(name, F_OK) && rd_loop_is_over(entry->d_name, file) > 0 &&
-			!path_of(entry->d_name, path);
+			!rd_block_node(path, RD_LOOP_PATH, entry->d_name);
 	}
-	if (blocks)
-		closedir(blocks);
 	return found;
 }

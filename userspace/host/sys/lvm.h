@@ -8,7 +8,6 @@
 
 #include "base/buffer.h"
 #include "base/units.h"
-#include "dm.h"
 
 #define RD_LV_NAME_MAX	128
 #define RD_LV_PATH_MAX	(2 * RD_LV_NAME_MAX + 8)

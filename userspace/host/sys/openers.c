@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Find the processes that have a file open: the kernel tells that in /proc alone. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,16 +32,13 @@ static bool has_open(const char *pid, const struct statx *file)
 	bool found = false;
 	char path[300];
 	struct statx st;
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-	dir = opendir(path);
-	if (!dir)
-		return false;
-	while (!found && (entry = readdir(dir)))
+	RD_DIR DIR *dir = opendir(path);
+
+	while (dir && !found && (entry = readdir(dir)))
 		found = entry->d_name[0] != '.' && stat_of(dirfd(dir), entry->d_name, 0, &st) &&
 			is_same(file, &st);
-	closedir(dir);
 	return found;
 }
 
@@ -95,15 +91,12 @@ static bool is_part(const struct rd_opener *opener, const char *pid, const struc
 
 void rd_openers(const char *path, struct rd_buffer *ret)
 {
+	RD_DIR DIR *dir = opendir("/proc");
 	const struct dirent *entry;
 	struct rd_opener opener;
 	struct statx file;
-	DIR *dir;
 
-	if (!stat_of(AT_FDCWD, path, 0, &file))
-		return;
-	dir = opendir("/proc");
-	if (!dir)
+	if (!dir || !stat_of(AT_FDCWD, path, 0, &file))
 		return;
 	while ((entry = readdir(dir))) {
 		opener.pid = atoi(entry->d_name);
@@ -114,5 +107,4 @@ void rd_openers(const char *path, struct rd_buffer *ret)
 			continue;
 		rd_buffer_put(ret, &opener, sizeof(opener));
 	}
-	closedir(dir);
 }

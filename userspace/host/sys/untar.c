@@ -154,8 +154,8 @@ static int move(const struct rd_untar *untar, const char *name)
 
 static int move_all(const struct rd_untar *untar)
 {
+	RD_DIR DIR *all = opendir(untar->tmp);
 	const struct dirent *entry;
-	DIR *all = opendir(untar->tmp);
 	int r = 0;
 
 	if (!all)
@@ -163,7 +163,6 @@ static int move_all(const struct rd_untar *untar)
 	while (!r && (entry = readdir(all)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
 			r = move(untar, entry->d_name);
-	closedir(all);
 	return r;
 }
 

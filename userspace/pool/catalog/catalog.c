@@ -427,7 +427,7 @@ int rd_catalog_end(struct rd_sql *sql, int r)
 
 int rd_catalog_pages(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "PRAGMA page_count", "");
+	return rd_sql_get(sql, ret, "PRAGMA page_count", "");
 }
 
 int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table)

@@ -10,8 +10,6 @@
 #ifndef RD_DB_H
 #define RD_DB_H
 
-#include <stdbool.h>
-
 #include "base/units.h"
 
 struct rd_sql;

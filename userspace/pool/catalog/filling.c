@@ -102,8 +102,7 @@ static int check_unused(struct rd_sql *sql, u64 frame, unsigned int next)
 			r = -EUCLEAN;
 	if (r != -EUCLEAN)
 		return r;
-	rd_err(0, "the catalog lists slots of frame %llu as free and as in use",
-	       (unsigned long long)frame);
+	rd_err(0, "the catalog lists slots of frame %llu as free and as in use", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
 }
@@ -119,28 +118,20 @@ static const char *const find_raw_tail =
 static int take_tail(struct rd_sql *sql, const char *find, i64 session, u64 *ret_frame,
 		     unsigned int *ret_next)
 {
-	RD_ROW struct rd_row *row = NULL;
-	i64 frame, next;
-	int r;
+	struct {
+		u64 frame, next;
+	} tail;
+	int r = rd_sql_numbers(sql, &tail, find, "");
 
-	r = rd_sql_ask(sql, &row, find, "");
+	if (r || tail.next >= RD_SEG_BLOCKS)
+		return r ? r : -EUCLEAN;
+	r = check_unused(sql, tail.frame, tail.next);
 	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	frame = rd_row_i64(row, 0);
-	next = rd_row_i64(row, 1);
-	rd_row_done(row);
-	row = NULL;
-	if (next < 0 || next >= RD_SEG_BLOCKS)
-		return -EUCLEAN;
-	r = check_unused(sql, frame, next);
+		r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", tail.frame);
 	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", frame);
-	if (!r)
-		r = rd_frames_reserve_used(sql, session, frame);
-	*ret_frame = frame;
-	*ret_next = next;
+		r = rd_frames_reserve_used(sql, session, tail.frame);
+	*ret_frame = tail.frame;
+	*ret_next = tail.next;
 	return r;
 }
 

@@ -26,7 +26,7 @@ int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
 	if (ret->start < 1ULL << 62 && ret->len <= RD_MAX_FRAMES)
 		return 1;
 	rd_err(0, "the catalog has a row of %llu frames from %llu on, which cannot be",
-	       (unsigned long long)ret->len, (unsigned long long)ret->start);
+	       ret->len, ret->start);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 	return -EUCLEAN;
 }
@@ -75,52 +75,37 @@ int rd_frames_forget_free(struct rd_sql *sql)
 
 int rd_frames_nr_free(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent", "");
+	return rd_sql_get(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent", "");
 }
 
 /* The first extent that is long enough, else the longest. */
-static int find_extent(struct rd_sql *sql, i64 want, i64 *ret_start, i64 *ret_len)
+static int find_extent(struct rd_sql *sql, i64 want, struct rd_extent *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	int r = rd_sql_numbers(sql, ret, "SELECT start, len FROM extent ORDER BY len >= ?1 DESC,"
+			       " CASE WHEN len >= ?1 THEN start ELSE -len END LIMIT 1", "i", want);
 
-	r = rd_sql_ask(sql, &row, "SELECT start, len FROM extent"
-		       " ORDER BY len >= ?1 DESC, CASE WHEN len >= ?1 THEN start ELSE -len END"
-		       " LIMIT 1", "i", want);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOSPC;
-	*ret_start = rd_row_i64(row, 0);
-	*ret_len = rd_row_i64(row, 1);
-	return 0;
+	return r == -ENOENT ? -ENOSPC : r;
 }
 
 /* Take frame @at, which is in an extent or is not, out of it. */
 static int take_from_extent(struct rd_sql *sql, i64 at)
 {
-	RD_ROW struct rd_row *row = NULL;
-	i64 start, end;
+	struct {
+		i64 start, end;
+	} free;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT start, start + len FROM extent WHERE start <= ?"
-		       " ORDER BY start DESC LIMIT 1", "i", at);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r;
-	start = rd_row_i64(row, 0);
-	end = rd_row_i64(row, 1);
-	if (at >= end)
-		return 0;
-	rd_row_done(row);
-	row = NULL;
-	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
-	if (!r && start < at)
-		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, at - start);
-	if (!r && at + 1 < end)
+	r = rd_sql_numbers(sql, &free, "SELECT start, start + len FROM extent WHERE start <= ?"
+			   " ORDER BY start DESC LIMIT 1", "i", at);
+	if (r || at >= free.end)
+		return r == -ENOENT ? 0 : r;
+	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", free.start);
+	if (!r && free.start < at)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", free.start,
+			       at - free.start);
+	if (!r && at + 1 < free.end)
 		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", at + 1,
-			       end - at - 1);
+			       free.end - at - 1);
 	return r;
 }
 
@@ -174,8 +159,7 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 		return 0;
 	if (r)
 		return r;
-	rd_err(0, "the catalog lists frame %lld as free and as in use",
-	       (long long)frame);
+	rd_err(0, "the catalog lists frame %lld as free and as in use", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }
@@ -183,27 +167,28 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, u64 *ret_start,
 		      u64 *ret_len)
 {
-	i64 start, len, take;
+	struct rd_extent free;
+	u64 take;
 	int r;
 
 	r = limit(sql, nr_frames, &want);
 	if (!r)
-		r = find_extent(sql, want, &start, &len);
+		r = find_extent(sql, want, &free);
 	if (r)
 		return r;
-	take = rd_min(len, want);
-	r = check_unused(sql, start, start + take);
+	take = rd_min(free.len, want);
+	r = check_unused(sql, free.start, free.start + take);
 	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
-	if (!r && take < len)
-		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start + take,
-			       len - take);
+		r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", free.start);
+	if (!r && take < free.len)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", free.start + take,
+			       free.len - take);
 	if (!r)
-		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start, take,
-			       session);
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", free.start,
+			       take, session);
 	if (r)
 		return r;
-	*ret_start = start;
+	*ret_start = free.start;
 	*ret_len = take;
 	return 0;
 }
@@ -211,28 +196,22 @@ int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, 
 /* [@at, @at + @nr) is not reserved any more. */
 static int unreserve(struct rd_sql *sql, i64 at, i64 nr)
 {
-	i64 start, len, session;
-	RD_ROW struct rd_row *row = NULL;
+	struct {
+		i64 start, end, session;
+	} was;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT start, len, session FROM reserved"
-		       " WHERE start <= ? ORDER BY start DESC LIMIT 1", "i", at);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -EUCLEAN;
-	start = rd_row_i64(row, 0);
-	len = rd_row_i64(row, 1);
-	session = rd_row_i64(row, 2);
-	if (at + nr > start + len)
-		return -EUCLEAN;
-	r = rd_sql_run(sql, "DELETE FROM reserved WHERE start = ?", "i", start);
-	if (!r && at > start)
-		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start,
-			       at - start, session);
-	if (!r && at + nr < start + len)
+	r = rd_sql_numbers(sql, &was, "SELECT start, start + len, session FROM reserved"
+			   " WHERE start <= ? ORDER BY start DESC LIMIT 1", "i", at);
+	if (r || at + nr > was.end)
+		return r && r != -ENOENT ? r : -EUCLEAN;
+	r = rd_sql_run(sql, "DELETE FROM reserved WHERE start = ?", "i", was.start);
+	if (!r && at > was.start)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", was.start,
+			       at - was.start, was.session);
+	if (!r && at + nr < was.end)
 		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", at + nr,
-			       start + len - at - nr, session);
+			       was.end - at - nr, was.session);
 	return r;
 }
 
@@ -264,13 +243,9 @@ int rd_frames_reserve_used(struct rd_sql *sql, i64 session, u64 frame)
 
 int rd_frames_is_reserved(struct rd_sql *sql, u64 frame, bool *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT start, len FROM reserved"
-			      " WHERE start <= ?1 ORDER BY start DESC LIMIT 1)"
-			      " WHERE start + len > ?1", "i", (i64)frame);
-
-	*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM (SELECT start, len FROM reserved"
+			  " WHERE start <= ?1 ORDER BY start DESC LIMIT 1)"
+			  " WHERE start + len > ?1", "i", (i64)frame);
 }
 
 /* --- kept frames */
@@ -296,40 +271,28 @@ int rd_frames_keep(struct rd_sql *sql, u64 frame)
 /* What a kept frame lost is looked for when nothing is kept any more. */
 int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM kept WHERE frame = ?", "i",
-			      (i64)frame);
-
-	*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM kept WHERE frame = ?", "i", (i64)frame);
 }
 
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM kept", "");
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM kept", "");
 }
 
 int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame)
 {
-	i64 frame;
-	int r = rd_sql_number(sql, &frame, "DELETE FROM kept WHERE frame ="
-			      " (SELECT min(frame) FROM kept) RETURNING frame", "");
-
-	if (!r)
-		*ret_frame = frame;
-	return r;
+	return rd_sql_get(sql, ret_frame, "DELETE FROM kept WHERE frame ="
+			  " (SELECT min(frame) FROM kept) RETURNING frame", "");
 }
 
 /* --- the queue */
 
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 {
-	struct rd_slots sum = *slots;
-	const struct rd_slots *old;
+	struct rd_slots sum = *slots, old;
 	struct rd_row *row;
 	unsigned int i;
 	bool kept;
-	size_t len;
 	int r;
 
 	r = rd_frames_is_kept(sql, frame, &kept);
@@ -339,13 +302,10 @@ int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 	if (r)
 		return r;
 	r = rd_row_next(row);
-	if (r > 0) {
-		old = rd_row_blob(row, 0, &len);
-		if (len != sizeof(*old))
-			r = -EUCLEAN;
-		for (i = 0; r > 0 && i < RD_SEG_BLOCKS / 64; i++)
-			sum.bits[i] |= old->bits[i];
-	}
+	if (r > 0 && !rd_row_copy(row, 0, &old, sizeof(old)))
+		r = -EUCLEAN;
+	for (i = 0; r > 0 && i < RD_SEG_BLOCKS / 64; i++)
+		sum.bits[i] |= old.bits[i];
 	rd_row_done(row);
 	if (r < 0)
 		return r;
@@ -370,19 +330,15 @@ int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
 int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 {
 	RD_ROW struct rd_row *row = NULL;
-	const struct rd_slots *slots;
-	unsigned int i;
-	size_t len;
+	struct rd_slots slots;
 	int r;
 
 	*ret = 0;
 	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame < " ORDINARY, "");
 	while (!r && (r = rd_row_next(row)) > 0) {
-		slots = rd_row_blob(row, 0, &len);
-		if (len != sizeof(*slots))
+		if (!rd_row_copy(row, 0, &slots, sizeof(slots)))
 			return -EUCLEAN;
-		for (i = 0; i < RD_SEG_BLOCKS; i++)
-			*ret += rd_slots_test(slots, i);
+		*ret += rd_slots_count(&slots);
 		r = 0;
 	}
 	return r;
@@ -390,26 +346,21 @@ int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM queue", "");
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM queue", "");
 }
 
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 {
 	RD_ROW struct rd_row *row = NULL;
-	const void *blob;
-	size_t len;
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
 	if (!r)
 		r = rd_row_next(row);
-	if (r <= 0)
-		return r;
-	blob = rd_row_blob(row, 0, &len);
-	if (len == sizeof(*ret))
-		memcpy(ret, blob, len);
-	return 0;
+	if (r > 0)
+		rd_row_copy(row, 0, ret, sizeof(*ret));
+	return r < 0 ? r : 0;
 }
 
 int rd_frames_unreserve_all(struct rd_sql *sql, i64 session)
@@ -421,17 +372,14 @@ int rd_frames_unreserve_all(struct rd_sql *sql, i64 session)
 
 int rd_packing_find(struct rd_sql *sql, u64 *ret_frame, unsigned int *ret_next)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	i64 packing[2];
+	int r = rd_sql_numbers(sql, &packing, "SELECT frame, next FROM packing", "");
 
-	r = rd_sql_ask(sql, &row, "SELECT frame, next FROM packing", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	*ret_frame = rd_row_i64(row, 0);
-	*ret_next = rd_row_i64(row, 1);
-	return 0;
+	if (!r) {
+		*ret_frame = packing[0];
+		*ret_next = packing[1];
+	}
+	return r;
 }
 
 int rd_packing_next(struct rd_sql *sql, u64 frame, i64 *ret_next)
@@ -494,8 +442,6 @@ int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued
 			 unsigned int max, unsigned int *ret_nr)
 {
 	RD_ROW struct rd_row *row = NULL;
-	const void *slots;
-	size_t len;
 	int r;
 
 	*ret_nr = 0;
@@ -514,10 +460,8 @@ int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued
 		next->frame = rd_row_i64(row, 0);
 		next->live = rd_row_i64(row, 2);
 		next->has_fps = rd_row_i64(row, 3);
-		slots = rd_row_blob(row, 1, &len);
-		if (len != sizeof(next->slots))
+		if (!rd_row_copy(row, 1, &next->slots, sizeof(next->slots)))
 			return rd_err(-EUCLEAN, "the queue of slots to free is damaged");
-		memcpy(&next->slots, slots, len);
 		r = 0;
 	}
 	return r;
@@ -527,9 +471,7 @@ int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slot
 {
 	RD_ROW struct rd_row *row = NULL;
 	struct rd_slots left;
-	const void *queued;
 	unsigned int i;
-	size_t len;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "DELETE FROM queue WHERE frame = ? RETURNING slots", "i",
@@ -538,10 +480,8 @@ int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slot
 		r = rd_row_next(row);
 	if (r <= 0)
 		return r;
-	queued = rd_row_blob(row, 0, &len);
-	if (len != sizeof(left))
+	if (!rd_row_copy(row, 0, &left, sizeof(left)))
 		return -EUCLEAN;
-	memcpy(&left, queued, sizeof(left));
 	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
 		left.bits[i] &= ~slots->bits[i];
 	rd_row_done(row);
@@ -572,38 +512,25 @@ bool rd_frames_is_packing(struct rd_sql *sql, u64 frame)
 int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start,
 		       u64 *ret_len)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	struct rd_extent extent;
+	int r = rd_sql_numbers(sql, &extent, "SELECT start, len FROM reserved WHERE session = ?"
+			       " AND start >= ? ORDER BY start LIMIT 1", "ii", session, (i64)from);
 
-	r = rd_sql_ask(sql, &row, "SELECT start, len FROM reserved WHERE session = ?"
-		       " AND start >= ? ORDER BY start LIMIT 1", "ii", session, (i64)from);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	*ret_start = rd_row_i64(row, 0);
-	*ret_len = rd_row_i64(row, 1);
-	return 0;
+	if (!r) {
+		*ret_start = extent.start;
+		*ret_len = extent.len;
+	}
+	return r;
 }
 
 int rd_frames_count_live(struct rd_sql *sql, u64 frame, unsigned int *ret)
 {
-	i64 nr = 0;
-	int r;
-
-	r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner WHERE frame = ?",
+	return rd_sql_get(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner WHERE frame = ?",
 			  "i", (i64)frame);
-	*ret = nr;
-	return r;
 }
 
 int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret)
 {
-	i64 nr = 0;
-	int r;
-
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM slot_owner WHERE frame = ?", "i",
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM slot_owner WHERE frame = ?", "i",
 			  (i64)frame);
-	*ret = nr;
-	return r;
 }

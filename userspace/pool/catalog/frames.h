@@ -17,7 +17,6 @@
 #ifndef RD_FRAMES_H
 #define RD_FRAMES_H
 
-#include "pool/data/map.h"
 #include "pool/data/slots.h"
 #include "db.h"
 
@@ -144,7 +143,7 @@ bool rd_frames_is_packing(struct rd_sql *sql, u64 frame);
 /* Find the first run of frames from @from on that @session has reserved. -ENOENT. */
 int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start,
 		       u64 *ret_len);
-/* Count the slots of @frame that recipes and packs have. */
+/* Count the slots of @frame, which may be packed, that recipes and packs have. */
 int rd_frames_count_live(struct rd_sql *sql, u64 frame, unsigned int *ret);
 /* Does a recipe own a slot of @frame? */
 int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret);

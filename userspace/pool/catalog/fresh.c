@@ -18,24 +18,13 @@ int rd_fresh_remove(struct rd_sql *sql, i64 recipe)
 
 int rd_fresh_pass(struct rd_sql *sql, struct rd_fresh_pass *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	i64 row[6];
+	int r = rd_sql_numbers(sql, &row, "SELECT number, closed, least_run, slices, slice,"
+			       " reads_places FROM pass", "");
 
-	r = rd_sql_ask(sql, &row, "SELECT number, closed, least_run, slices, slice, reads_places"
-		       " FROM pass", "");
 	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	*ret = (struct rd_fresh_pass){
-		.number = rd_row_i64(row, 0),
-		.closed = rd_row_i64(row, 1),
-		.least_run = rd_row_i64(row, 2),
-		.slices = rd_row_i64(row, 3),
-		.slice = rd_row_i64(row, 4),
-		.reads_places = rd_row_i64(row, 5),
-	};
-	return 0;
+		*ret = (struct rd_fresh_pass){ row[0], row[1], row[2], row[3], row[4], row[5] };
+	return r;
 }
 
 int rd_fresh_set_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass)
@@ -69,14 +58,10 @@ int rd_fresh_forget(struct rd_sql *sql)
 
 int rd_fresh_count(struct rd_sql *sql, u64 *ret_fresh, u64 *ret_all)
 {
-	i64 nr_fresh = 0, nr_all = 0;
-	int r = rd_sql_number(sql, &nr_fresh, "SELECT count(*) FROM fresh", "");
+	int r = rd_sql_get(sql, ret_fresh, "SELECT count(*) FROM fresh", "");
 
-	if (!r)
-		r = rd_sql_number(sql, &nr_all, "SELECT count(*) FROM uses", "");
-	*ret_fresh = nr_fresh;
-	*ret_all = nr_all;
-	return r;
+	*ret_all = 0;
+	return r ? r : rd_sql_get(sql, ret_all, "SELECT count(*) FROM uses", "");
 }
 
 int rd_fresh_recipes(struct rd_sql *sql, struct rd_row **ret)

@@ -22,7 +22,6 @@
 #ifndef RD_FRESH_H
 #define RD_FRESH_H
 
-#include "base/buffer.h"
 #include "db.h"
 
 /* The row of the table pass. */

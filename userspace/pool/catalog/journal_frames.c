@@ -63,8 +63,8 @@ int rd_journal_frames_queue(struct rd_sql *sql, u64 journal, bool others)
 
 int rd_journal_frames_count(struct rd_sql *sql, u64 journal, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM journal_frame WHERE journal = ?", "i",
-			    (i64)journal);
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM journal_frame WHERE journal = ?", "i",
+			  (i64)journal);
 }
 
 int rd_journal_frames_list(struct rd_sql *sql, u64 journal, struct rd_buffer *frames)
@@ -77,8 +77,7 @@ int rd_journal_frames_list(struct rd_sql *sql, u64 journal, struct rd_buffer *fr
 		       (i64)journal);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		frame = rd_row_i64(row, 0);
-		rd_buffer_put(frames, &frame, sizeof(frame));
-		r = frames->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(frames, &frame, sizeof(frame));
 	}
 	return r;
 }

@@ -45,8 +45,7 @@ static int read_leases(struct rd_row *row, struct rd_buffer *ret)
 		lease.volume = rd_row_i64(row, 2);
 		lease.number = rd_row_i64(row, 3);
 		lease.time = rd_row_i64(row, 4);
-		rd_buffer_put(ret, &lease, sizeof(lease));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &lease, sizeof(lease));
 	}
 	return r;
 }
@@ -64,8 +63,8 @@ int rd_lease_list(struct rd_sql *sql, const struct rd_version *version, struct r
 
 int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret)
 {
+	RD_BUFFER struct rd_buffer found = { 0 };
 	RD_ROW struct rd_row *row = NULL;
-	struct rd_buffer found = { 0 };
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, device, volume, number, time FROM lease"
@@ -76,15 +75,14 @@ int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret
 		r = -ENOENT;
 	if (!r)
 		memcpy(ret, found.data, sizeof(*ret));
-	rd_buffer_free(&found);
 	return r;
 }
 
 int rd_lease_count(struct rd_sql *sql, const struct rd_version *version, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM lease"
-			    " WHERE ?1 = 0 OR (volume = ?1 AND number = ?2)", "ii",
-			    version ? version->volume : (i64)0, version ? version->number : (i64)0);
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM lease"
+			  " WHERE ?1 = 0 OR (volume = ?1 AND number = ?2)", "ii",
+			  version ? version->volume : (i64)0, version ? version->number : (i64)0);
 }
 
 int rd_lease_version(struct rd_sql *sql, const struct rd_lease *lease,

@@ -22,23 +22,18 @@ int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 	*ret_generation = rd_row_i64(row, 0);
 	blob = rd_row_blob(row, 1, &len);
 	changes->len = 0;
-	rd_buffer_put(changes, blob, len);
-	return changes->failed ? -ENOMEM : 0;
+	return rd_buffer_put(changes, blob, len);
 }
 
 int rd_outbox_count(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM outbox", "");
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM outbox", "");
 }
 
 int rd_outbox_is_ahead(struct rd_sql *sql, bool *ret)
 {
-	u64 nr;
-	int r = rd_sql_count(sql, &nr, "SELECT count(*) FROM outbox WHERE generation >"
-			     " (SELECT generation FROM state)", "");
-
-	*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM outbox WHERE generation >"
+			  " (SELECT generation FROM state)", "");
 }
 
 int rd_outbox_put(struct rd_sql *sql, const struct rd_buffer *changes)

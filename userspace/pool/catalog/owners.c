@@ -70,7 +70,7 @@ static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64
 		return r;
 	r = rd_sql_run(sql, pair->remove, "iii", to, recipe, -n);
 	if (!r && !rd_sql_changed(sql))
-		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", (long long)recipe);
+		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", recipe);
 	return r;
 }
 
@@ -145,27 +145,27 @@ int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots)
 
 int rd_frame_live(struct rd_sql *sql, u64 frame, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			    " WHERE frame = ? AND recipe > 0", "i", (i64)frame);
+	return rd_sql_get(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			  " WHERE frame = ? AND recipe > 0", "i", (i64)frame);
 }
 
 int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			    " WHERE recipe > 0", "");
+	return rd_sql_get(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			  " WHERE recipe > 0", "");
 }
 
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			    " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES), "");
+	return rd_sql_get(sql, ret, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			  " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES), "");
 }
 
 int rd_frames_with_fps(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(DISTINCT frame) FROM slot_owner"
-			    " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
-			    " AND recipe > 0", "");
+	return rd_sql_get(sql, ret, "SELECT count(DISTINCT frame) FROM slot_owner"
+			  " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
+			  " AND recipe > 0", "");
 }
 
 /* --- who refers to a recipe */
@@ -178,17 +178,12 @@ int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id)
 int rd_recipe_count_sources(struct rd_sql *sql, i64 id, i64 source, unsigned int max,
 			    unsigned int *ret_nr, bool *ret_has)
 {
-	i64 nr = 0, has = 0;
-	int r;
+	int r = rd_sql_get(sql, ret_nr, "SELECT count(*) FROM (SELECT 1 FROM recipe_ref"
+			   " WHERE target = ?1 AND source <> ?1 LIMIT ?2)", "ii", id, (i64)max);
 
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT 1 FROM recipe_ref"
-			  " WHERE target = ?1 AND source <> ?1 LIMIT ?2)", "ii", id, (i64)max);
-	if (!r)
-		r = rd_sql_number(sql, &has, "SELECT count(*) FROM recipe_ref"
+	*ret_has = false;
+	return r ? r : rd_sql_get(sql, ret_has, "SELECT count(*) FROM recipe_ref"
 				  " WHERE target = ? AND source = ?", "ii", id, source);
-	*ret_nr = nr;
-	*ret_has = has;
-	return r;
 }
 
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max)

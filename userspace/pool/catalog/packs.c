@@ -33,8 +33,7 @@ int rd_next_pack(struct rd_row *rows, struct rd_pack *ret)
 	ret->blocks = rd_row_i64(rows, 2);
 	ret->slots = rd_row_i64(rows, 3);
 	return is_possible(ret) ? 1 :
-		rd_err(-EUCLEAN, "the place of packed frame %llu is damaged",
-		       (unsigned long long)ret->frame);
+		rd_err(-EUCLEAN, "the place of packed frame %llu is damaged", ret->frame);
 }
 
 int rd_packs(struct rd_sql *sql, struct rd_row **ret, u64 first)
@@ -187,7 +186,7 @@ int rd_packs_are_there(struct rd_sql *sql)
 
 	if (r)
 		return r == -ENOENT ? 0 : r;
-	rd_err(0, "the catalog does not say where the pack of frame %lld is", (long long)frame);
+	rd_err(0, "the catalog does not say where the pack of frame %lld is", frame);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
 	return -EUCLEAN;
 }
@@ -209,35 +208,13 @@ int rd_packs_count_slots(struct rd_sql *sql)
 
 int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
 	memset(ret, 0, sizeof(*ret));
-	r = rd_sql_ask(sql, &row, "SELECT count(*), coalesce(sum(blocks), 0),"
-		       " coalesce(sum(slots), 0), coalesce(sum(live), 0),"
-		       " coalesce(sum(blocks * 4096 * max(slots - live, 0) / slots), 0)"
-		       " FROM (SELECT blocks, slots, (SELECT coalesce(sum(n), 0) FROM slot_owner"
-		       " WHERE slot_owner.frame = pack.frame) AS live FROM pack)", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r;
-	ret->packs = rd_row_i64(row, 0);
-	ret->blocks = rd_row_i64(row, 1);
-	ret->slots = rd_row_i64(row, 2);
-	ret->live = rd_row_i64(row, 3);
-	ret->dead = rd_row_i64(row, 4);
-	return 0;
-}
-
-int rd_pack_live(struct rd_sql *sql, u64 frame, unsigned int *ret)
-{
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
-			      " WHERE frame = ?", "i", (i64)frame);
-
-	*ret = nr;
-	return r;
+	return rd_sql_numbers(sql, ret, "SELECT count(*), coalesce(sum(blocks), 0),"
+			      " coalesce(sum(slots), 0), coalesce(sum(live), 0),"
+			      " coalesce(sum(blocks * 4096 * max(slots - live, 0) / slots), 0)"
+			      " FROM (SELECT blocks, slots, (SELECT coalesce(sum(n), 0)"
+			      " FROM slot_owner WHERE slot_owner.frame = pack.frame) AS live"
+			      " FROM pack)", "");
 }
 
 int rd_packs_small(struct rd_sql *sql, unsigned int slots, u64 *frames, unsigned int max,

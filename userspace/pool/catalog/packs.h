@@ -60,7 +60,4 @@ int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret);
 int rd_packs_small(struct rd_sql *sql, unsigned int slots, u64 *frames, unsigned int max,
 		   unsigned int *ret_nr);
 
-/* Count the blocks of packed frame @frame that recipes have. */
-int rd_pack_live(struct rd_sql *sql, u64 frame, unsigned int *ret);
-
 #endif

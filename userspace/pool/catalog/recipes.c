@@ -2,7 +2,6 @@
 /* Recipes, and how many rows name them. */
 #include <errno.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/sort.h"
@@ -15,19 +14,24 @@
 
 static int read_recipe(struct rd_row *row, struct rd_recipe *recipe)
 {
-	const void *fp, *blob;
+	const void *blob;
 	size_t len;
 
 	recipe->id = rd_row_i64(row, 0);
-	fp = rd_row_blob(row, 1, &len);
-	if (len != sizeof(recipe->fp.b))
-		return rd_err(-EUCLEAN, "recipe %lld has no fingerprint", (long long)recipe->id);
-	memcpy(recipe->fp.b, fp, len);
+	if (!rd_row_copy(row, 1, recipe->fp.b, sizeof(recipe->fp.b)))
+		return rd_err(-EUCLEAN, "recipe %lld has no fingerprint", recipe->id);
 	recipe->frame = rd_row_i64(row, 2);
 	blob = rd_row_blob(row, 3, &len);
 	if (rd_map_unpack(&recipe->map, recipe->id, recipe->frame, blob, len))
-		return rd_err(-EUCLEAN, "the map of recipe %lld is damaged", (long long)recipe->id);
+		return rd_err(-EUCLEAN, "the map of recipe %lld is damaged", recipe->id);
 	return 0;
+}
+
+static int one_recipe(struct rd_row *row, struct rd_recipe *recipe)
+{
+	int r = rd_row_next(row);
+
+	return r > 0 ? read_recipe(row, recipe) : r ? r : -ENOENT;
 }
 
 int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe)
@@ -36,63 +40,44 @@ int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe)
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE id = ?", "i", id);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	return read_recipe(row, recipe);
-}
-
-static int one_recipe(struct rd_row *row, i64 *ret_id, struct rd_seg_fp *ret_fp,
-		      unsigned int *ret_pieces)
-{
-	struct rd_recipe recipe;
-	int r = rd_row_next(row);
-
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	r = read_recipe(row, &recipe);
-	if (r)
-		return r;
-	if (ret_id)
-		*ret_id = recipe.id;
-	if (ret_fp)
-		*ret_fp = recipe.fp;
-	*ret_pieces = rd_map_pieces(&recipe.map);
-	return 0;
+	return r ? r : one_recipe(row, recipe);
 }
 
 int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
 		   unsigned int *ret_pieces)
 {
 	RD_ROW struct rd_row *row = NULL;
+	struct rd_recipe recipe;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE fp = ?", "b",
 		       fp->b, sizeof(fp->b));
-	return r ? r : one_recipe(row, ret_id, NULL, ret_pieces);
+	if (!r)
+		r = one_recipe(row, &recipe);
+	if (r)
+		return r;
+	*ret_id = recipe.id;
+	*ret_pieces = rd_map_pieces(&recipe.map);
+	return 0;
 }
 
 int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp,
 		 unsigned int *ret_pieces)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	struct rd_recipe recipe;
+	int r = rd_recipe_load(sql, id, &recipe);
 
-	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE id = ?", "i", id);
-	return r ? r : one_recipe(row, NULL, ret_fp, ret_pieces);
+	if (r)
+		return r;
+	*ret_fp = recipe.fp;
+	*ret_pieces = rd_map_pieces(&recipe.map);
+	return 0;
 }
 
 int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum)
 {
-	i64 sum;
-	int r;
-
-	r = rd_sql_number(sql, &sum, "SELECT quick FROM uses WHERE recipe = ?"
+	return rd_sql_get(sql, ret_sum, "SELECT quick FROM uses WHERE recipe = ?"
 			  " AND quick IS NOT NULL", "i", id);
-	if (!r)
-		*ret_sum = sum;
-	return r;
 }
 
 int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum)
@@ -141,30 +126,18 @@ static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct
 int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_known)
 {
 	RD_ROW struct rd_row *row = NULL;
-	const void *blob;
-	size_t len = 0;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT fp FROM recipe WHERE id = ?", "i", id);
 	if (!r)
 		r = rd_row_next(row);
-	if (r < 0)
-		return r;
-	blob = r ? rd_row_blob(row, 0, &len) : NULL;
-	*ret_known = len == sizeof(ret_fp->b);
-	if (*ret_known)
-		memcpy(ret_fp->b, blob, len);
-	return 0;
+	*ret_known = r > 0 && rd_row_copy(row, 0, ret_fp->b, sizeof(ret_fp->b));
+	return r < 0 ? r : 0;
 }
 
 int rd_recipe_noted_pieces(struct rd_sql *sql, i64 id, unsigned int *ret)
 {
-	i64 pieces;
-	int r = rd_sql_number(sql, &pieces, "SELECT pieces FROM uses WHERE recipe = ?", "i", id);
-
-	if (!r)
-		*ret = pieces;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT pieces FROM uses WHERE recipe = ?", "i", id);
 }
 
 int rd_recipes(struct rd_sql *sql, struct rd_row **ret)
@@ -292,7 +265,7 @@ int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs)
 	r = rd_sql_run(sql, "UPDATE uses SET refs = refs + ?, latest_refs = latest_refs + ?"
 		       " WHERE recipe = ?", "iii", (i64)refs, (i64)latest_refs, id);
 	if (!r && !rd_sql_changed(sql))
-		return rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
+		return rd_err(-EUCLEAN, "recipe %lld is missing", id);
 	if (!r && latest_refs)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	return r;
@@ -332,7 +305,7 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 		slot = follow_self(recipe, slot);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
 			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      (long long)source.id);
+				      source.id);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_REF) {
 			map.at[i] = recipe->map.at[slot];
 		} else if (heirs[slot]) {
@@ -358,17 +331,15 @@ static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *s
 	int r;
 
 	r = rd_recipe_heirs(sql, &row, id, max);
-	while (!r && (r = rd_next_id(row, &source)) > 0) {
-		rd_buffer_put(sources, &source, sizeof(source));
-		r = sources->failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_id(row, &source)) > 0)
+		r = rd_buffer_put(sources, &source, sizeof(source));
 	return r;
 }
 
 static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 max,
 			rd_place heirs[RD_SEG_BLOCKS])
 {
-	struct rd_buffer sources = { 0 };
+	RD_BUFFER struct rd_buffer sources = { 0 };
 	size_t at;
 	i64 source;
 	int r;
@@ -378,7 +349,6 @@ static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 
 		memcpy(&source, sources.data + at, sizeof(source));
 		r = hand_over(sql, recipe, heirs, source);
 	}
-	rd_buffer_free(&sources);
 	return r;
 }
 
@@ -460,22 +430,19 @@ static int drop(struct rd_sql *sql, i64 id)
 
 int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 volume)
 {
-	i64 refs_left, latest_left;
-	RD_ROW struct rd_row *row = NULL;
+	struct {
+		i64 refs, latest_refs;
+	} left;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "UPDATE uses SET refs = refs - ?, latest_refs = latest_refs - ?"
-		       " WHERE recipe = ? RETURNING refs, latest_refs", "iii",
-		       (i64)refs, (i64)latest_refs, id);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
-	refs_left = rd_row_i64(row, 0);
-	latest_left = rd_row_i64(row, 1);
-	if (!refs_left)
+	r = rd_sql_numbers(sql, &left, "UPDATE uses SET refs = refs - ?,"
+			   " latest_refs = latest_refs - ? WHERE recipe = ?"
+			   " RETURNING refs, latest_refs", "iii", (i64)refs, (i64)latest_refs, id);
+	if (r)
+		return r == -ENOENT ? rd_err(-EUCLEAN, "recipe %lld is missing", id) : r;
+	if (!left.refs)
 		return drop(sql, id);
-	if (latest_left || !latest_refs)
+	if (left.latest_refs || !latest_refs)
 		return 0;
 	r = rd_fresh_mark(sql, id, false);
 	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO superseded VALUES(?, ?)", "ii", id,
@@ -506,7 +473,7 @@ int rd_recipe_adopt(struct rd_sql *sql, i64 taker_id, i64 giver_id)
 		takes.at[i] = gives.at[slot];
 		if (rd_place_kind(gives.at[slot]) == RD_ZERO)
 			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      (long long)taker_id);
+				      taker_id);
 		if (rd_place_kind(gives.at[slot]) == RD_OWN)
 			gives.at[slot] = rd_place_make(RD_REF, taker_id, i);
 	}
@@ -561,34 +528,19 @@ int rd_recipe_adopt_old(struct rd_sql *sql, i64 id, bool *ret_changed)
 
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret)
 {
-	i64 nr;
-	int r = rd_sql_number(sql, &nr, "SELECT latest_refs FROM uses WHERE recipe = ?", "i", id);
-
-	if (!r)
-		*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT latest_refs FROM uses WHERE recipe = ?", "i", id);
 }
 
 int rd_recipe_is_old(struct rd_sql *sql, i64 id, bool *ret)
 {
-	i64 old;
-	int r = rd_sql_number(sql, &old, "SELECT latest_refs = 0 AND NOT EXISTS (SELECT 1"
-			      " FROM superseded WHERE superseded.recipe = ?1) FROM uses"
-			      " WHERE recipe = ?1", "i", id);
-
-	if (!r)
-		*ret = old;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT latest_refs = 0 AND NOT EXISTS (SELECT 1"
+			  " FROM superseded WHERE superseded.recipe = ?1) FROM uses"
+			  " WHERE recipe = ?1", "i", id);
 }
 
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret)
 {
-	i64 frame;
-	int r = rd_sql_number(sql, &frame, "SELECT frame FROM recipe WHERE id = ?", "i", id);
-
-	if (!r)
-		*ret = frame;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT frame FROM recipe WHERE id = ?", "i", id);
 }
 
 static int read_ids(struct rd_row *row, i64 *ids, unsigned int *ret_nr)
@@ -608,13 +560,8 @@ static int read_ids(struct rd_row *row, i64 *ids, unsigned int *ret_nr)
 
 int rd_recipes_next_pieces(struct rd_sql *sql, unsigned int pieces, unsigned int *ret)
 {
-	i64 next;
-	int r = rd_sql_number(sql, &next, "SELECT pieces FROM " IN_PIECES
-			      " AND pieces > ? ORDER BY pieces LIMIT 1", "i", (i64)pieces);
-
-	if (!r)
-		*ret = next;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT pieces FROM " IN_PIECES
+			  " AND pieces > ? ORDER BY pieces LIMIT 1", "i", (i64)pieces);
 }
 
 int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64 *ids,
@@ -663,8 +610,8 @@ int rd_next_source(struct rd_row *rows, i64 *ret_superseded, i64 *ret_source)
 
 int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM superseded WHERE volume = ?", "i",
-			    volume);
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM superseded WHERE volume = ?", "i",
+			  volume);
 }
 
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe)
@@ -705,13 +652,12 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 	memset(ret, 0, sizeof(*ret));
 	r = add_slots(sql, frame, ret);
 	if (!r)
-		r = rd_pack_live(sql, frame, &nr);
+		r = rd_frames_count_live(sql, frame, &nr);
 	if (!r && nr == rd_slots_count(ret))
 		return 0;
 	if (r && r != -EUCLEAN && r != -ENOENT)
 		return r;
-	rd_err(0, "the catalog counts other slots of frame %llu than it names",
-	       (unsigned long long)frame);
+	rd_err(0, "the catalog counts other slots of frame %llu than it names", frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }

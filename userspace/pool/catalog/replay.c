@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Rows as the journal has them. */
-#include "catalog.h"
 #include "replay.h"
 #include "version_sql.h"
 

@@ -7,20 +7,17 @@
 
 int rd_rule_read(struct rd_sql *sql, i64 volume, struct rd_rule *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
-	i64 pieces, dedup;
-	int r;
+	struct {
+		u64 pieces, dedup;
+	} rule;
+	int r = rd_sql_numbers(sql, &rule, "SELECT pieces, dedup FROM rule WHERE volume = ?", "i",
+			       volume);
 
-	r = rd_sql_ask(sql, &row, "SELECT pieces, dedup FROM rule WHERE volume = ?", "i", volume);
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	pieces = rd_row_i64(row, 0);
-	dedup = rd_row_i64(row, 1);
-	if (pieces < 1 || pieces > RD_SEG_BLOCKS || dedup < 0 || dedup > RD_DEDUP_INLINE)
+	if (r)
+		return r;
+	if (!rule.pieces || rule.pieces > RD_SEG_BLOCKS || rule.dedup > RD_DEDUP_INLINE)
 		return -EUCLEAN;
-	*ret = (struct rd_rule){ .pieces = pieces, .dedup = dedup };
+	*ret = (struct rd_rule){ .pieces = rule.pieces, .dedup = rule.dedup };
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What versions have in their segments. */
-#include <errno.h>
 #include <string.h>
 
 #include "pool/data/area.h"
@@ -42,27 +41,15 @@ int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsi
 
 int rd_segments_count(struct rd_sql *sql, i64 volume, u64 max, u64 *ret)
 {
-	i64 nr;
-	int r;
-
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT DISTINCT segment FROM segment"
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM (SELECT DISTINCT segment FROM segment"
 			  " WHERE volume = ? AND recipe LIMIT ?)", "ii", volume, (i64)max);
-	if (!r)
-		*ret = nr;
-	return r;
 }
 
 int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret)
 {
-	i64 segment;
-	int r;
-
-	r = rd_sql_number(sql, &segment, "SELECT segment FROM segment"
+	return rd_sql_get(sql, ret, "SELECT segment FROM segment"
 			  " WHERE volume = ? AND segment >= ? ORDER BY segment LIMIT 1", "ii",
 			  volume, (i64)from);
-	if (!r)
-		*ret = segment;
-	return r;
 }
 
 int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 below, i64 above,
@@ -123,15 +110,11 @@ int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time)
 
 int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned int *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(min((SELECT count(*) FROM (SELECT 1"
-			      " FROM version AS v WHERE v.volume = s.volume AND "
-			      RD_VERSION_EXISTS " AND v.number >= " NEXT_BORN
-			      " LIMIT ?2))), 0) FROM segment AS s WHERE recipe = ?1",
-			      "ii", recipe, (i64)max);
-
-	*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT coalesce(min((SELECT count(*) FROM (SELECT 1"
+			  " FROM version AS v WHERE v.volume = s.volume AND "
+			  RD_VERSION_EXISTS " AND v.number >= " NEXT_BORN
+			  " LIMIT ?2))), 0) FROM segment AS s WHERE recipe = ?1",
+			  "ii", recipe, (i64)max);
 }
 
 int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret)

@@ -8,8 +8,6 @@
 #ifndef RD_SEGMENTS_H
 #define RD_SEGMENTS_H
 
-#include "base/buffer.h"
-#include "pool/data/fp.h"
 #include "db.h"
 
 struct rd_version;

@@ -27,11 +27,7 @@ int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id)
 
 int rd_session_exists(struct rd_sql *sql, i64 id, bool *ret)
 {
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM session WHERE id = ?", "i", id);
-
-	*ret = nr;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM session WHERE id = ?", "i", id);
 }
 
 int rd_session_delete(struct rd_sql *sql, i64 id)
@@ -84,8 +80,7 @@ int rd_session_list(struct rd_sql *sql, i64 own, struct rd_buffer *ret)
 
 		verb = rd_row_text(row, 2);
 		snprintf(session.verb, sizeof(session.verb), "%s", verb ? verb : "");
-		rd_buffer_put(ret, &session, sizeof(session));
-		r = ret->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(ret, &session, sizeof(session));
 	}
 	return r;
 }

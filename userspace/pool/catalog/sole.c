@@ -38,8 +38,7 @@ static int read_seers(struct pass *pass, i64 volume)
 			.is_read = rd_row_i64(row, 1),
 		};
 
-		rd_buffer_put(&pass->seers, &seer, sizeof(seer));
-		r = pass->seers.failed ? -ENOMEM : 0;
+		r = rd_buffer_put(&pass->seers, &seer, sizeof(seer));
 	}
 	return r;
 }
@@ -73,8 +72,7 @@ static int add_row(struct pass *pass, i64 recipe, i64 born, i64 next)
 			return -E2BIG;
 		sole.number = seer->number;
 	}
-	rd_buffer_put(&pass->found, &sole, sizeof(sole));
-	return pass->found.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&pass->found, &sole, sizeof(sole));
 }
 
 /* The key has this order, and the next row of a segment ends the time of the last one. */
@@ -104,9 +102,7 @@ static int compare_sole(const void *a, const void *b)
 {
 	const struct rd_sole *x = a, *y = b;
 
-	if (x->recipe != y->recipe)
-		return x->recipe < y->recipe ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return rd_order(x->recipe, y->recipe) ? : rd_order(x->number, y->number);
 }
 
 /* Does nothing but the @nr rows, which were found, name the recipe? */
@@ -127,8 +123,7 @@ static int keep_sole(struct pass *pass, struct rd_buffer *ret)
 	bool keep;
 	int r = 0;
 
-	if (nr)
-		qsort(pass->found.data, nr, sizeof(*sole), compare_sole);
+	rd_sort_buffer(&pass->found, sizeof(*sole), compare_sole);
 	for (i = 0; i < nr && !r; i = end) {
 		for (end = i + 1; end < nr && !compare_sole(&sole[i], &sole[end]); end++)
 			;
@@ -166,11 +161,10 @@ static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
 
 	rd_buffer_put(list, "[", 1);
 	for (i = 0; i < nr; i++) {
-		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
+		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", ids[i]);
 		rd_buffer_put(list, text, strlen(text));
 	}
-	rd_buffer_put(list, "]", 2);
-	return list->failed ? -ENOMEM : 0;
+	return rd_buffer_put(list, "]", 2);
 }
 
 static int read_volumes(struct pass *pass)
@@ -188,7 +182,7 @@ static int read_volumes(struct pass *pass)
 
 int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret)
 {
-	struct rd_buffer list = { 0 };
+	RD_BUFFER struct rd_buffer list = { 0 };
 	struct pass pass = { .sql = sql };
 	int r = make_list(ids, nr, &list);
 
@@ -198,6 +192,5 @@ int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_bu
 	if (!r)
 		r = keep_sole(&pass, ret);
 	free_pass(&pass);
-	rd_buffer_free(&list);
 	return r;
 }

@@ -379,43 +379,21 @@ int rd_sql_run_values(struct rd_sql *sql, const char *text, const struct rd_valu
 	return rd_row_next(row);
 }
 
-static int number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, va_list args)
+int rd_sql_i64s(struct rd_sql *sql, i64 *ret, unsigned int nr, const char *text,
+		const char *types, ...)
 {
 	RD_ROW struct rd_row *row = NULL;
-	int r = ask(sql, &row, text, types, args);
+	va_list args;
+	int r;
 
+	va_start(args, types);
+	r = ask(sql, &row, text, types, args);
+	va_end(args);
 	if (!r)
-		r = rd_row_next(row);
+		r = rd_row_next_i64s(row, ret, nr);
 	else
 		return r;
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	*ret = rd_row_i64(row, 0);
-	return 0;
-}
-
-int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...)
-{
-	va_list args;
-	int r;
-
-	va_start(args, types);
-	r = number(sql, ret, text, types, args);
-	va_end(args);
-	return r;
-}
-
-int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text, const char *types, ...)
-{
-	i64 nr = 0;
-	va_list args;
-	int r;
-
-	va_start(args, types);
-	r = number(sql, &nr, text, types, args);
-	va_end(args);
-	*ret = nr;
-	return r;
+	return r > 0 ? 0 : r ? r : -ENOENT;
 }
 
 i64 rd_row_i64(struct rd_row *row, unsigned int column)
@@ -434,6 +412,16 @@ const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len
 
 	*ret_len = sqlite3_column_bytes(row->stmt, column);
 	return blob;
+}
+
+bool rd_row_copy(struct rd_row *row, unsigned int column, void *ret, size_t len)
+{
+	const void *blob = sqlite3_column_blob(row->stmt, column);
+
+	if ((size_t)sqlite3_column_bytes(row->stmt, column) != len)
+		return false;
+	memcpy(ret, blob, len);
+	return true;
 }
 
 i64 rd_sql_last_id(struct rd_sql *sql)

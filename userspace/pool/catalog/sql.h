@@ -64,12 +64,25 @@ int rd_row_next_two(struct rd_row *row, i64 *ret_first, i64 *ret_second);
 /* Text and blobs last until the next row. */
 const char *rd_row_text(struct rd_row *row, unsigned int column);
 const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len);
+/* Copy a blob of @len bytes. false: it has more, or fewer. */
+bool rd_row_copy(struct rd_row *row, unsigned int column, void *ret, size_t len);
 
+/* Read one row, whose columns are the members of *@ret, as above. -ENOENT: there is none. */
+#define rd_sql_numbers(sql, ret, ...)						\
+	rd_sql_i64s(sql, (i64 *)(ret), sizeof(*(ret)) / sizeof(i64), __VA_ARGS__)
+int rd_sql_i64s(struct rd_sql *sql, i64 *ret, unsigned int nr, const char *text,
+		const char *types, ...);
 /* Read one number. -ENOENT: there is no row. */
-int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...);
-
-/* Read one that is not negative; 0 after an error. */
-int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text, const char *types, ...);
+#define rd_sql_number(sql, ret, ...)	rd_sql_i64s(sql, ret, 1, __VA_ARGS__)
+/* The same for a number of any type; 0 after an error. */
+#define rd_sql_get(sql, ret, ...)						\
+({										\
+	i64 number_ = 0;							\
+	int r_ = rd_sql_number(sql, &number_, __VA_ARGS__);			\
+										\
+	*(ret) = number_;							\
+	r_;									\
+})
 
 /* Return the rowid of the row inserted last, and how many rows the last change changed. */
 i64 rd_sql_last_id(struct rd_sql *sql);

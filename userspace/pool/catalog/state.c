@@ -39,30 +39,17 @@ int rd_state_read(struct rd_sql *sql, struct rd_state *ret)
 int rd_state_uuid(struct rd_sql *sql, u8 uuid[16])
 {
 	RD_ROW struct rd_row *row = NULL;
-	const void *blob;
-	size_t len;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT uuid FROM state", "");
 	if (!r)
 		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : 1;
-	blob = rd_row_blob(row, 0, &len);
-	if (len != 16)
-		return 1;
-	memcpy(uuid, blob, 16);
-	return 0;
+	return r < 0 ? r : !r || !rd_row_copy(row, 0, uuid, 16);
 }
 
 int rd_state_generation(struct rd_sql *sql, u64 *ret)
 {
-	i64 generation;
-	int r = rd_sql_number(sql, &generation, "SELECT generation FROM state", "");
-
-	if (!r)
-		*ret = generation;
-	return r;
+	return rd_sql_get(sql, ret, "SELECT generation FROM state", "");
 }
 
 int rd_state_insert(struct rd_sql *sql, const u8 uuid[16], u64 journal)

@@ -2,7 +2,6 @@
 /* Volumes, their versions, and tags. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -99,8 +98,6 @@ int rd_next_volume_stats(struct rd_row *rows, struct rd_volume_stats *ret)
 static void read_version(struct rd_row *row, struct rd_version *version)
 {
 	const char *comment = rd_row_text(row, 13);
-	const void *sum, *tracker;
-	size_t len;
 
 	memset(version, 0, sizeof(*version));
 	version->id = rd_row_i64(row, 0);
@@ -110,9 +107,7 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	version->state = rd_row_i64(row, 4);
 	version->size = rd_row_i64(row, 5);
 	version->time = rd_row_i64(row, 6);
-	sum = rd_row_blob(row, 7, &len);
-	if (sum && len == sizeof(version->sum))
-		memcpy(&version->sum, sum, len);
+	rd_row_copy(row, 7, &version->sum, sizeof(version->sum));
 	version->dirty = rd_row_i64(row, 8);
 	version->bytes_read = rd_row_i64(row, 9);
 	version->blocks_changed = rd_row_i64(row, 10);
@@ -120,9 +115,7 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	version->is_protected = rd_row_i64(row, 12);
 	snprintf(version->comment, sizeof(version->comment), "%s", comment ? comment : "");
 	version->cursor = rd_row_i64(row, 14);
-	tracker = rd_row_blob(row, 15, &len);
-	if (tracker && len == sizeof(version->tracker))
-		memcpy(version->tracker, tracker, len);
+	rd_row_copy(row, 15, version->tracker, sizeof(version->tracker));
 	version->epoch = rd_row_i64(row, 16);
 	version->is_consistent = rd_row_i64(row, 17);
 }
@@ -146,7 +139,7 @@ int rd_next_version(struct rd_row *rows, struct rd_version *ret)
 	if (is_possible(ret))
 		return r;
 	rd_err(0, "the catalog has a row of a version that cannot be: number %lld, size %llu",
-	       (long long)ret->number, (unsigned long long)ret->size);
+	       ret->number, ret->size);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 	return -EUCLEAN;
 }
@@ -158,37 +151,34 @@ static int one_version(struct rd_row *row, struct rd_version *version)
 	return r < 0 ? r : r ? 0 : -ENOENT;
 }
 
+/* Read the version that is asked for. */
+#define ask_version(sql, version, ...)						\
+({										\
+	RD_ROW struct rd_row *row_ = NULL;					\
+	int r_ = rd_sql_ask(sql, &row_, __VA_ARGS__);				\
+										\
+	r_ ? r_ : one_version(row_, version);					\
+})
+
 int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ?1 AND (number = ?2 OR ?2 = 0) AND " RD_VERSION_EXISTS
-		       " ORDER BY number DESC LIMIT 1", "ii", volume, number);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version"
+			   " WHERE volume = ?1 AND (number = ?2 OR ?2 = 0) AND " RD_VERSION_EXISTS
+			   " ORDER BY number DESC LIMIT 1", "ii", volume, number);
 }
 
 int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number < ? AND " RD_VERSION_KEPT
-		       " ORDER BY number DESC LIMIT 1", "ii", volume, number);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version"
+			   " WHERE volume = ? AND number < ? AND " RD_VERSION_KEPT
+			   " ORDER BY number DESC LIMIT 1", "ii", volume, number);
 }
 
 int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number > ? AND " RD_VERSION_KEPT
-		       " ORDER BY number LIMIT 1", "ii", volume, number);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version"
+			   " WHERE volume = ? AND number > ? AND " RD_VERSION_KEPT
+			   " ORDER BY number LIMIT 1", "ii", volume, number);
 }
 
 int rd_version_newest(struct rd_sql *sql, const char *name, struct rd_version *version)
@@ -208,11 +198,7 @@ int rd_version_newest(struct rd_sql *sql, const char *name, struct rd_version *v
 
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version WHERE id = ?", "i", id);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version WHERE id = ?", "i", id);
 }
 
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version)
@@ -342,36 +328,33 @@ int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_n
 
 int rd_versions_count(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM version WHERE " RD_VERSION_EXISTS,
-			    "");
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM version WHERE " RD_VERSION_EXISTS,
+			  "");
 }
 
 int rd_volumes_count(struct rd_sql *sql, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(DISTINCT volume) FROM version WHERE "
-			    RD_VERSION_EXISTS, "");
+	return rd_sql_get(sql, ret, "SELECT count(DISTINCT volume) FROM version WHERE "
+			  RD_VERSION_EXISTS, "");
 }
 
 int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret)
 {
-	return rd_sql_count(sql, ret, "SELECT count(*) FROM version WHERE volume = ?"
-			    " AND " RD_VERSION_EXISTS, "i", volume);
+	return rd_sql_get(sql, ret, "SELECT count(*) FROM version WHERE volume = ?"
+			  " AND " RD_VERSION_EXISTS, "i", volume);
 }
 
 int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	i64 held[2];
+	int r = rd_sql_numbers(sql, &held, "SELECT count(*), coalesce(sum(size), 0) FROM version"
+			       " WHERE state = " RD_STATE(HELD), "");
 
-	r = rd_sql_ask(sql, &row, "SELECT count(*), coalesce(sum(size), 0) FROM version"
-		       " WHERE state = " RD_STATE(HELD), "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r < 0)
-		return r;
-	*ret_nr = rd_row_i64(row, 0);
-	*ret_bytes = rd_row_i64(row, 1);
-	return 0;
+	if (!r) {
+		*ret_nr = held[0];
+		*ret_bytes = held[1];
+	}
+	return r;
 }
 
 /* --- tags */
@@ -430,24 +413,16 @@ int rd_tags_shared(struct rd_sql *sql, struct rd_row **ret)
 
 int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number = ? AND " RD_VERSION_KEPT, "ii", volume,
-		       number);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version"
+			   " WHERE volume = ? AND number = ? AND " RD_VERSION_KEPT, "ii", volume,
+			   number);
 }
 
 int rd_version_partial(struct rd_sql *sql, i64 volume, struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version WHERE volume = ?"
-		       " AND " RD_VERSION_UNFINISHED " AND state = " RD_STATE(PARTIAL), "i",
-		       volume);
-	return r ? r : one_version(row, version);
+	return ask_version(sql, version, "SELECT " COLUMNS " FROM version WHERE volume = ?"
+			   " AND " RD_VERSION_UNFINISHED " AND state = " RD_STATE(PARTIAL), "i",
+			   volume);
 }
 
 /* --- what a crash or a lease has left to be finished */

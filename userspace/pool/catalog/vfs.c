@@ -86,12 +86,11 @@ static void tell_bad(const void *page, u64 offset)
 	struct page_check check = check_of(page, offset);
 
 	if (memcmp((const u8 *)page + CHECKED, &check, sizeof(check))) {
-		rd_err(0, "page %llu of the catalog is damaged",
-		       (unsigned long long)offset / PAGE_SIZE + 1);
+		rd_err(0, "page %llu of the catalog is damaged", offset / PAGE_SIZE + 1);
 		return;
 	}
 	rd_err(0, "page %llu of the catalog is not the one that was last written there",
-	       (unsigned long long)offset / PAGE_SIZE + 1);
+	       offset / PAGE_SIZE + 1);
 	rd_hint("a restored catalog.db needs the catalog.db" RD_PAGES_SUFFIX " of the same copy");
 }
 

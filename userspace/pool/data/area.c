@@ -311,7 +311,7 @@ static bool is_nothing(int r)
 static int refuse_features(const char *path, const char *what, u64 bits)
 {
 	rd_err(0, "'%s' has features that this program does not know (%s: %#llx)", path, what,
-	       (unsigned long long)bits);
+	       bits);
 	rd_hint("nothing was changed; install a newer revdedup");
 	return -EOPNOTSUPP;
 }
@@ -391,10 +391,9 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 	if (!r && writable && area->super.compat_ro)
 		r = refuse_features(path, "compatible for reading", area->super.compat_ro);
 	if (!r && rd_frames_in(area->store->bytes) < area->super.nr_frames) {
-		rd_warn("'%s' is cut off: it has %llu bytes, but its last frame ends at %llu",
-			path, (unsigned long long)area->store->bytes,
-			(unsigned long long)rd_frame_offset(area->super.nr_frames - 1) +
-			RD_SEG_SIZE);
+		rd_warn("'%s' is cut off: it has %llu bytes, but its last frame ends at %llu", path,
+			area->store->bytes,
+			rd_frame_offset(area->super.nr_frames - 1) + RD_SEG_SIZE);
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 	}
 	if (r)

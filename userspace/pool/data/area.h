@@ -53,7 +53,6 @@
 #include "fp.h"
 #include "map.h"
 #include "pack.h"
-#include "ring.h"
 #include "store.h"
 
 #define RD_POOL_FORMAT	2

@@ -43,7 +43,7 @@ static int path_of_number(char path[PATH_MAX], const struct rd_files *files, u64
 {
 	char name[RD_INDEX_RUN_NAME];
 
-	snprintf(name, sizeof(name), "%llu%s", (unsigned long long)number, end);
+	snprintf(name, sizeof(name), "%llu%s", number, end);
 	return path_in(path, files, name);
 }
 
@@ -105,7 +105,7 @@ static int add_number(struct names *names, u64 number)
 /* List the runs. @clean: remove what writers that died have left; names are locked. */
 static int list(const struct rd_files *files, struct names *names, bool clean)
 {
-	DIR *folder = files->is_foreign ? NULL : opendir(files->path);
+	RD_DIR DIR *folder = files->is_foreign ? NULL : opendir(files->path);
 	struct dirent *entry;
 	const char *end;
 	u64 number;
@@ -126,7 +126,6 @@ static int list(const struct rd_files *files, struct names *names, bool clean)
 						   LOCK_NUMBER + number))
 			remove_name(files, entry->d_name);
 	}
-	closedir(folder);
 	return r;
 }
 
@@ -151,7 +150,7 @@ static void forget(struct rd_files *files, struct rd_index_run *run)
 static void tell_dropped(struct rd_files *files, u64 number, int error)
 {
 	rd_warn("part %llu of the index '%s' %s (%s); it is dropped, and fewer blocks are found",
-		(unsigned long long)number, files->path,
+		number, files->path,
 		error == -EBADMSG ? "is damaged, or of another pool" : "cannot be read",
 		strerror(-error));
 	remove_name(files, WHOLE);

@@ -19,8 +19,6 @@
 #ifndef RD_FILES_H
 #define RD_FILES_H
 
-#include <limits.h>
-
 #include "base/lock.h"
 #include "run.h"
 

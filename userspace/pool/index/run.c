@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/sort.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Dirty bitmaps of QEMU as lists of changes: see bitmap.h. */
-#include <errno.h>
 
 #include "bitmap.h"
 #include "tracker.h"

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sort.h"
-#include "pool/data/map.h"
 #include "pool/data/ring.h"
 #include "pool/data/store.h"
 #include "libnbd.h"
@@ -515,7 +514,7 @@ static int merge(const struct rd_buffer *a, const struct rd_buffer *b, struct rd
 
 int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 {
-	struct rd_buffer dirty = { 0 }, zeros = { 0 };
+	RD_BUFFER struct rd_buffer dirty = { 0 }, zeros = { 0 };
 	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = &dirty };
 	int r = 0;
 
@@ -525,8 +524,6 @@ int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 		r = add_zeros(nbd, &zeros);
 	if (!r)
 		r = merge(&dirty, &zeros, ret);
-	rd_buffer_free(&dirty);
-	rd_buffer_free(&zeros);
 	return r && r != -EINTR && r != -ENOMEM ?
 		rd_err(r, "cannot read the bitmap '%s' of '%s'", nbd->options.bitmap, nbd->uri) : r;
 }
@@ -565,7 +562,7 @@ static int check_sizes(struct rd_nbd *nbd)
 	if (least <= RD_BLOCK_SIZE && (most <= 0 || most >= RD_SEG_SIZE))
 		return 0;
 	rd_err(0, "the server of '%s' takes requests of %lld to %lld bytes, and must take 4096 to %d",
-	       nbd->uri, (long long)least, (long long)most, RD_SEG_SIZE);
+	       nbd->uri, least, most, RD_SEG_SIZE);
 	return -EOPNOTSUPP;
 }
 

@@ -56,8 +56,7 @@ static void submit(struct rd_store *store, struct rd_op *op)
 	r = read_all(pipe, op->iov->iov_base, wanted, &got);
 	pipe->at += got;
 	if (!r && got < wanted) {
-		rd_err(0, "the stream ended after %llu of %llu bytes",
-		       (unsigned long long)pipe->at, (unsigned long long)store->bytes);
+		rd_err(0, "the stream ended after %llu of %llu bytes", pipe->at, store->bytes);
 		r = -EPIPE;
 	}
 	memset((char *)op->iov->iov_base + got, 0, len - got);
@@ -89,7 +88,6 @@ int rd_pipe_check_end(struct rd_pipe *pipe)
 
 	if (r || !got)
 		return r;
-	rd_err(0, "the stream goes on behind its %llu bytes",
-	       (unsigned long long)pipe->store.bytes);
+	rd_err(0, "the stream goes on behind its %llu bytes", pipe->store.bytes);
 	return -EFBIG;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which versions are received, one after the other: see receive.h. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
 #include "pool/engine/snapshot/snapshot.h"
@@ -57,7 +57,7 @@ static int list_known(struct rd_receiver *receiver, struct rd_buffer *to)
 /* A volume that the sender may not write to is one that is not there. */
 static int answer_volume(struct rd_receiver *receiver, const struct rd_record *record)
 {
-	struct rd_buffer payload = { 0 };
+	RD_BUFFER struct rd_buffer payload = { 0 };
 	const char *name = rd_text_get(record);
 	int r = 0;
 
@@ -70,10 +70,7 @@ static int answer_volume(struct rd_receiver *receiver, const struct rd_record *r
 		if (!r)
 			r = list_known(receiver, &payload);
 	}
-	if (!r)
-		r = rd_wire_put_buffer(receiver->wire, RD_REC_HAS, &payload);
-	rd_buffer_free(&payload);
-	return r;
+	return r ? r : rd_wire_put_buffer(receiver->wire, RD_REC_HAS, &payload);
 }
 
 /* Has the volume a version with this uid? 1: it is the same one. */
@@ -167,8 +164,7 @@ static int choose_tags(struct rd_receiver *receiver, const struct rd_offer *offe
 	for (; tag < end; tag += strlen(tag) + 1)
 		if (receiver->options->is_tag(tag))
 			rd_buffer_put(ret, tag, strlen(tag) + 1);
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put_u8(ret, '\0');
 }
 
 /* The version exists: what follows may take a while. */
@@ -222,7 +218,7 @@ static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 
 static int take_offer(struct rd_receiver *receiver, const struct rd_record *record)
 {
-	struct rd_buffer copy = { 0 }, tags = { 0 };
+	RD_BUFFER struct rd_buffer copy = { 0 }, tags = { 0 };
 	struct rd_record own = *record;
 	struct rd_snapshot_options options = {
 		.feed = &receiver->feed,
@@ -255,8 +251,6 @@ static int take_offer(struct rd_receiver *receiver, const struct rd_record *reco
 		if (!r)
 			r = take(receiver, &offer, &options);
 	}
-	rd_buffer_free(&tags);
-	rd_buffer_free(&copy);
 	return r;
 }
 
@@ -287,7 +281,7 @@ static int take_all(struct rd_receiver *receiver)
 int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
 	       const struct rd_receive_options *options, struct rd_receive_report *report)
 {
-	struct rd_receiver *receiver = calloc(1, sizeof(*receiver));
+	RD_FREE struct rd_receiver *receiver = calloc(1, sizeof(*receiver));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -303,6 +297,5 @@ int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
 		r = take_all(receiver);
 	rd_receive_forget(receiver);
 	rd_receive_find_free(receiver);
-	free(receiver);
 	return r;
 }

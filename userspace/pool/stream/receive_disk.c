@@ -39,7 +39,7 @@ static int put(struct disk *disk, const u8 *data, size_t len, u64 offset)
 		len = rd_min(len, disk->report->size - offset);
 	r = rd_write_direct(disk->to.fd, data, len, offset);
 	if (r)
-		return rd_err(r, "cannot write at %llu", (unsigned long long)offset);
+		return rd_err(r, "cannot write at %llu", offset);
 	disk->report->bytes_written += len;
 	/* Zeros may be many, and nothing is read meanwhile. */
 	rd_wire_keep(disk->receiver.wire);
@@ -84,8 +84,7 @@ static int take_content(struct disk *disk, const struct rd_feed_segment *fed)
 	rd_feed_unpack(fed, &to, no_pool, disk->packer);
 	rd_fp_segment(hasher, disk->data, RD_SEG_SIZE, disk->fps, &fp);
 	if (rd_feed_check(&disk->receiver.feed, fed, &fp, disk->data)) {
-		rd_err(0, "segment %llu is not what was announced",
-		       (unsigned long long)fed->segment);
+		rd_err(0, "segment %llu is not what was announced", fed->segment);
 		return -EBADMSG;
 	}
 	disk->sum += rd_fp_sum(hasher, fed->segment, &fp);

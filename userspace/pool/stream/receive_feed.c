@@ -27,7 +27,7 @@ void rd_receive_forget(struct rd_receiver *receiver)
 
 static int want(struct rd_receiver *receiver, u64 from)
 {
-	struct rd_buffer payload = { 0 };
+	RD_BUFFER struct rd_buffer payload = { 0 };
 	struct rd_want want = { .from = from };
 	int r;
 
@@ -42,7 +42,6 @@ static int want(struct rd_receiver *receiver, u64 from)
 	memcpy(want.nonce, receiver->nonce, RD_NONCE);
 	rd_want_put(&payload, &want);
 	r = rd_wire_put_buffer(receiver->wire, RD_REC_WANT, &payload);
-	rd_buffer_free(&payload);
 	return r ? r : rd_wire_flush(receiver->wire);
 }
 
@@ -65,14 +64,13 @@ static int refuse_base(const struct rd_receiver *receiver, const struct rd_known
 	const struct rd_version *have = &receiver->base;
 
 	rd_err(0, "'%s' holds what changed since version %lld (uid %016llx), and %s",
-	       receiver->wire->peer, (long long)base->number, (unsigned long long)base->uid,
+	       receiver->wire->peer, base->number, base->uid,
 	       have->id ? "the newest version here is another" : "there is no version here");
 	if (have->id)
 		rd_hint("nothing was changed; here is '%s@%lld' (uid %016llx)", receiver->volume,
-			(long long)have->number, (unsigned long long)have->uid);
+			have->number, have->uid);
 	else
-		rd_hint("nothing was changed; receive first what holds version %lld",
-			(long long)base->number);
+		rd_hint("nothing was changed; receive first what holds version %lld", base->number);
 	return -ENOENT;
 }
 
@@ -170,13 +168,10 @@ static int take_names(struct rd_receiver *receiver, const struct rd_record *reco
 
 static int answer_need(struct rd_receiver *receiver, const struct rd_need *need)
 {
-	struct rd_buffer payload = { 0 };
-	int r;
+	RD_BUFFER struct rd_buffer payload = { 0 };
 
 	rd_need_put(&payload, need);
-	r = rd_wire_put_buffer(receiver->wire, RD_REC_NEED, &payload);
-	rd_buffer_free(&payload);
-	return r;
+	return rd_wire_put_buffer(receiver->wire, RD_REC_NEED, &payload);
 }
 
 static int take_blocks(struct rd_receiver *receiver, const struct rd_record *record)

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "possess.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "pool/engine/space/hold.h"
@@ -33,10 +32,8 @@ static int list_versions(struct rd_pool *pool, struct rd_resolver *resolver, voi
 	(void)resolver;
 	ask->list->all.len = 0;
 	r = rd_versions(pool->sql, &rows, ask->volume);
-	while (!r && (r = rd_next_version(rows, &version)) > 0) {
-		rd_buffer_put(&ask->list->all, &version, sizeof(version));
-		r = ask->list->all.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_version(rows, &version)) > 0)
+		r = rd_buffer_put(&ask->list->all, &version, sizeof(version));
 	return r;
 }
 
@@ -102,10 +99,8 @@ static int put_tags(struct rd_pool *pool, struct rd_resolver *resolver, void *ct
 	(void)resolver;
 	sender->payload.len = 0;
 	r = rd_version_tags(pool->sql, &rows, &sender->disk.version);
-	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
-		rd_buffer_put(&sender->payload, tag, strlen(tag) + 1);
-		r = sender->payload.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_tag(rows, &tag)) > 0)
+		r = rd_buffer_put(&sender->payload, tag, strlen(tag) + 1);
 	return r;
 }
 
@@ -270,7 +265,7 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	i64 holds[2] = { 0 };
 	int r;
 
-	snprintf(name, sizeof(sender->name), "%s@%lld", pick->name, (long long)version->number);
+	snprintf(name, sizeof(sender->name), "%s@%lld", pick->name, version->number);
 	memset(&sender->base, 0, sizeof(sender->base));
 	sender->disk = (struct rd_disk){ .version = *version, .name = name };
 	sender->base.name = name;
@@ -383,7 +378,7 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 		tell(sender, RD_SEND_THERE, pick, common, 0);
 	if (!r && !nr && common && pick->number && pick->number < common->number)
 		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",
-			pick->name, (long long)pick->number, sender->wire->peer);
+			pick->name, pick->number, sender->wire->peer);
 	rd_buffer_free(&list.all);
 	return r;
 }

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 
-#include "base/log.h"
 #include "sender.h"
 
 /* --- what the receiver answers */

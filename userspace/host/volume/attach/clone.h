@@ -19,7 +19,6 @@
 #define RD_CLONE_H
 
 #include "host/volume/device/attachment.h"
-#include "pool/engine/space/lease.h"
 
 struct rd_clone_options {
 	const char *volume;	/* "vg/new" */

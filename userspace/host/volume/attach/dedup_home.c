@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "host/sys/lvm.h"
 #include "host/sys/thin.h"
 #include "host/volume/device/marks.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Find out the state of an attached volume. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

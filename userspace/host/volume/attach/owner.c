@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Find out what a block device or a file is used for. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/volume/device/poolblocks.h"

@@ -15,7 +15,6 @@
 #define RD_ROLLBACK_H
 
 #include "host/volume/device/attachment.h"
-#include "pool/engine/space/lease.h"
 
 struct rd_rollback_options {
 	/*

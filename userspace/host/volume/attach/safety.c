@@ -57,19 +57,17 @@ bool rd_is_of_pool(const char *pool, const char *path)
 	struct dirent *entry;
 	struct stat st, file;
 	bool found = false;
-	DIR *dir;
 
 	if (is_in_directory(path, pool))
 		return true;
 	if (stat(path, &st))
 		return false;
 	/* Under any other name. */
-	dir = opendir(pool);
+	RD_DIR DIR *dir = opendir(pool);
+
 	while (dir && !found && (entry = readdir(dir)))
 		found = !fstatat(dirfd(dir), entry->d_name, &file, 0) &&
 			!S_ISDIR(file.st_mode) && is_file_or_loop(&st, &file);
-	if (dir)
-		closedir(dir);
 	return found;
 }
 

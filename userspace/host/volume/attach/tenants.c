@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "host/sys/block.h"
 #include "host/volume/device/down.h"
 #include "host/volume/device/poolblocks.h"
@@ -147,13 +148,6 @@ static unsigned int cluster_end(const struct rd_doomed *doomed, unsigned int i)
 	return i;
 }
 
-static int compare_runs(const void *a, const void *b)
-{
-	const struct dmr_range *x = a, *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
 /*
  * Find the blocks that lie in places that are doomed. Ask for all between the first and the
  * last: as a rule that is one short answer, and each question costs the device a look at its
@@ -179,9 +173,8 @@ static int find_runs(struct leaving *leaving)
 				 &is_long);
 	}
 	/* So that a segment is looked up once. */
-	if (leaving->runs.len)
-		qsort(leaving->runs.data, leaving->runs.len / sizeof(struct dmr_range),
-		      sizeof(struct dmr_range), compare_runs);
+	rd_sort((struct dmr_range *)leaving->runs.data,
+		leaving->runs.len / sizeof(struct dmr_range), first);
 	return r;
 }
 

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "host/volume/attach/dedup_lease.h"
 #include "host/volume/attach/safety.h"
 #include "host/volume/attach/tenants.h"
@@ -120,13 +121,6 @@ static int refuse(const struct rd_dedup_run *run, const char *fmt, ...)
 	return -EINVAL;
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-	u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Measure how long the median of the reads takes, in us. */
 static int time_reads(const struct estimate *e, const char *path, bool of_pool, u64 *ret_us)
 {
@@ -146,7 +140,7 @@ static int time_reads(const struct estimate *e, const char *path, bool of_pool, 
 	}
 	if (r)
 		return rd_err(r, "cannot read '%s'", path);
-	qsort(times, nr, sizeof(*times), compare_u64);
+	qsort(times, nr, sizeof(*times), rd_compare_u64);
 	*ret_us = times[nr / 2];
 	return 0;
 }

@@ -25,12 +25,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
@@ -253,8 +251,7 @@ static int add_swap(struct window *window, u64 at)
 		last->len++;
 		return 0;
 	}
-	rd_buffer_put(&window->swaps, &range, sizeof(range));
-	return window->swaps.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&window->swaps, &range, sizeof(range));
 }
 
 /* Chunks again, as some may have a block that differs. */

@@ -2,14 +2,11 @@
 /* Give back space of an attached volume: what all modes have in common. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
-#include "base/inject.h"
 #include "base/log.h"
 #include "host/volume/attach/dedup_home.h"
 #include "host/volume/device/marks.h"

@@ -5,7 +5,6 @@
 
 #include "base/pace.h"
 #include "host/sys/thin.h"
-#include "kernel/ranges.h"
 #include "dedup_source.h"
 #include "live_dedup.h"
 

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"

@@ -101,7 +101,7 @@ bool rd_krbd_is_of(const char *number, const struct rd_shard_image_id *id)
 /* Call @fn for each device, until it returns true. */
 static bool for_each(bool (*fn)(const char *number, const char *dir, void *ctx), void *ctx)
 {
-	DIR *devices = opendir(BUS "/devices");
+	RD_DIR DIR *devices = opendir(BUS "/devices");
 	struct dirent *entry;
 	bool found = false;
 	char dir[300];
@@ -110,8 +110,6 @@ static bool for_each(bool (*fn)(const char *number, const char *dir, void *ctx),
 		snprintf(dir, sizeof(dir), BUS "/devices/%s", entry->d_name);
 		found = entry->d_name[0] != '.' && fn(entry->d_name, dir, ctx);
 	}
-	if (devices)
-		closedir(devices);
 	return found;
 }
 

@@ -7,7 +7,6 @@
 #ifndef RD_COW_H
 #define RD_COW_H
 
-#include "host/sys/dm.h"
 #include "host/sys/lvm.h"
 
 struct rd_cow {

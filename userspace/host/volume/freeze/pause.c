@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/inject.h"
-#include "base/log.h"
 #include "host/sys/guard.h"
 #include "pause.h"
 

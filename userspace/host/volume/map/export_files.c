@@ -287,16 +287,15 @@ static int take_file(struct rd_buffer *ret, const char *path)
 	/* One that is just starting has none. */
 	if (!rd_export_read_pid(&export))
 		return 0;
-	rd_buffer_put(ret, &export, sizeof(export));
-	return ret->failed ? -ENOMEM : 0;
+	return rd_buffer_put(ret, &export, sizeof(export));
 }
 
 int rd_exports(struct rd_buffer *ret)
 {
+	RD_DIR DIR *files = NULL;
 	const char *dir = run_directory();
-	char path[PATH_MAX];
 	const struct dirent *entry;
-	DIR *files;
+	char path[PATH_MAX];
 	int r = 0;
 
 	files = opendir(dir);
@@ -311,6 +310,5 @@ int rd_exports(struct rd_buffer *ret)
 		snprintf(path, sizeof(path), "%.3800s/%.255s", dir, entry->d_name);
 		r = take_file(ret, path);
 	}
-	closedir(files);
 	return r;
 }

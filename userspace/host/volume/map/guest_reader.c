@@ -7,7 +7,6 @@
  * then, and no part of a command that would have to be quoted.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>

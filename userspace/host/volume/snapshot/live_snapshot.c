@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Take a version of an attached volume: see live_snapshot.h. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

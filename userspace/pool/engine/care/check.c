@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "pool/catalog/check_counts.h"
 #include "pool/catalog/state.h"
-#include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "checker.h"
 
@@ -30,8 +29,7 @@ static int check_database(struct checker *check, bool *ret_is_good)
 	r = rd_sql_check_pages(check->sql, &page);
 	if (r == -EUCLEAN) {
 		if (page)
-			rd_check_wrong(check, "page %llu of the catalog is damaged",
-				       (unsigned long long)page);
+			rd_check_wrong(check, "page %llu of the catalog is damaged", page);
 		else
 			rd_check_wrong(check, "the page map of the catalog is damaged");
 		rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing else was checked");
@@ -91,7 +89,7 @@ static int settle_doubts(struct checker *check, u64 generation)
 
 static void is_wrong_count(void *ctx, const char *what, i64 a, i64 b)
 {
-	rd_check_wrong(ctx, "%s: %lld, %lld", what, (long long)a, (long long)b);
+	rd_check_wrong(ctx, "%s: %lld, %lld", what, a, b);
 }
 
 static int check_catalog(struct checker *check)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Check whose each frame is, and what the data area has allocated. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,8 +24,7 @@ static int add_span(void *ctx, const char *what, u64 start, u64 len)
 	const struct span span = { .start = start, .len = len, .what = what };
 	struct rd_buffer *spans = ctx;
 
-	rd_buffer_put(spans, &span, sizeof(span));
-	return spans->failed ? -ENOMEM : 0;
+	return rd_buffer_put(spans, &span, sizeof(span));
 }
 
 /*
@@ -46,7 +43,7 @@ static bool is_growing(struct checker *check, u64 nr_known)
 
 int rd_check_frame_tables(struct checker *check)
 {
-	struct rd_buffer spans = { 0 };
+	RD_BUFFER struct rd_buffer spans = { 0 };
 	struct span *list;
 	size_t i, nr;
 	u64 next = 0;
@@ -58,20 +55,16 @@ int rd_check_frame_tables(struct checker *check)
 	rd_sort(list, nr, start);
 	for (i = 0; i < nr && !r; i++) {
 		if (list[i].start > next)
-			rd_check_wrong(check, "frames %llu to %llu are in no table",
-				       (unsigned long long)next,
-				       (unsigned long long)list[i].start - 1);
+			rd_check_wrong(check, "frames %llu to %llu are in no table", next,
+				       list[i].start - 1);
 		else if (list[i].start < next)
-			rd_check_wrong(check, "frame %llu is both %s and %s",
-				       (unsigned long long)list[i].start,
+			rd_check_wrong(check, "frame %llu is both %s and %s", list[i].start,
 				       list[i - 1].what, list[i].what);
 		next = rd_max(next, list[i].start + list[i].len);
 	}
 	if (!r && next != check->pool->area.super.nr_frames && !is_growing(check, next))
 		rd_check_wrong(check, "frames %llu to %llu are in no table, or there are none",
-			       (unsigned long long)next,
-			       (unsigned long long)check->pool->area.super.nr_frames - 1);
-	rd_buffer_free(&spans);
+			       next, check->pool->area.super.nr_frames - 1);
 	return r;
 }
 
@@ -105,8 +98,7 @@ static int count_pack(struct checker *check, const struct rd_pack *pack)
 	/* In a row on the disk. */
 	if (pack->place / RD_SEG_BLOCKS / RD_GROUP_FRAMES !=
 	    (pack->place + pack->blocks - 1) / RD_SEG_BLOCKS / RD_GROUP_FRAMES)
-		rd_check_wrong(check, "the pack of frame %llu is not in one piece",
-			       (unsigned long long)pack->frame);
+		rd_check_wrong(check, "the pack of frame %llu is not in one piece", pack->frame);
 	check->report->packed_bytes += (u64)end * RD_BLOCK_SIZE;
 	return r;
 }
@@ -126,8 +118,7 @@ int rd_check_packs(struct checker *check)
 static void set_slot(struct checker *check, struct rd_slots *slots, u64 frame, unsigned int slot)
 {
 	if (rd_slots_test(slots, slot))
-		rd_check_wrong(check, "slot %u of frame %llu belongs to two entries", slot,
-			       (unsigned long long)frame);
+		rd_check_wrong(check, "slot %u of frame %llu belongs to two entries", slot, frame);
 	rd_slots_set(slots, slot);
 }
 
@@ -219,10 +210,9 @@ static int check_allocated(struct checker *check, u64 frame, const struct rd_slo
 	}
 	if (lost)
 		rd_check_doubt(check, "frame %llu: %llu blocks that are in use are holes of the data area",
-			       (unsigned long long)frame, (unsigned long long)lost);
+			       frame, lost);
 	if (leaked)
-		rd_check_doubt(check, "frame %llu: %llu unused blocks take space",
-			       (unsigned long long)frame, (unsigned long long)leaked);
+		rd_check_doubt(check, "frame %llu: %llu unused blocks take space", frame, leaked);
 	return 0;
 }
 
@@ -264,7 +254,7 @@ static void check_queued(struct checker *check, u64 frame, const struct rd_slots
 		nr += rd_slots_test(live, i) && rd_slots_test(queued, i);
 	if (nr)
 		rd_check_wrong(check, "frame %llu: %u blocks that are in use are queued to be freed",
-			       (unsigned long long)frame, nr);
+			       frame, nr);
 }
 
 /* Sessions go on where nothing was written: blocks of others there would be overwritten. */
@@ -278,7 +268,7 @@ static int check_tail(struct checker *check, u64 frame, const struct rd_slots *l
 		nr += next < 0 || rd_slots_test(live, next);
 	if (nr)
 		rd_check_wrong(check, "frame %llu: %u blocks that are in use count as its tail",
-			       (unsigned long long)frame, nr);
+			       frame, nr);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -289,10 +279,10 @@ static int check_packed(struct checker *check, u64 frame, const struct rd_slots 
 	int r = rd_pack_find(check->sql, frame, &pack);
 
 	if (r == -ENOENT)
-		rd_check_wrong(check, "packed frame %llu has no pack", (unsigned long long)frame);
+		rd_check_wrong(check, "packed frame %llu has no pack", frame);
 	else if (!r && rd_slots_count(live) > pack.slots)
 		rd_check_wrong(check, "recipes have %u blocks of packed frame %llu, which has %u",
-			       rd_slots_count(live), (unsigned long long)frame, pack.slots);
+			       rd_slots_count(live), frame, pack.slots);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -307,7 +297,7 @@ int rd_check_used(struct checker *check)
 	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
 		if (!rd_area_has_frame(&check->pool->area, frame)) {
 			rd_check_wrong(check, "frame %llu is beyond the end of the data area",
-				       (unsigned long long)frame);
+				       frame);
 			r = 0;
 			continue;
 		}
@@ -352,9 +342,8 @@ int rd_check_free(struct checker *check)
 			data = rd_store_seek(check->pool->area.store, start, SEEK_DATA);
 			if (data < 0 || (u64)data >= stop)
 				continue;
-			rd_check_doubt(check, "free frames %llu to %llu take space",
-				       (unsigned long long)frame,
-				       (unsigned long long)group_end - 1);
+			rd_check_doubt(check, "free frames %llu to %llu take space", frame,
+				       group_end - 1);
 		}
 	}
 	return r;

@@ -83,7 +83,7 @@ static int check_pieces(struct checker *check, const struct rd_recipe *recipe)
 	r = rd_recipe_noted_pieces(check->sql, recipe->id, &noted);
 	if (!r && noted != nr && (noted || nr == 1))
 		rd_check_wrong(check, "recipe %lld is in %u pieces, and %u are noted",
-			       (long long)recipe->id, nr, noted);
+			       recipe->id, nr, noted);
 	/* That the row is missing is found by rd_check_counts(). */
 	return r == -ENOENT ? 0 : r;
 }
@@ -135,7 +135,7 @@ static int check_entries(struct checker *check, struct rd_resolver *resolver,
 			return r;
 		if (!good) {
 			rd_check_wrong(check, "recipe %lld refers to a block that does not exist",
-				       (long long)recipe->id);
+				       recipe->id);
 			break;
 		}
 	}
@@ -150,7 +150,7 @@ static int check_recipe(struct checker *check, struct rd_resolver *resolver, i64
 	check->report->nr_recipes++;
 	r = rd_recipe_load(check->sql, id, &recipe);
 	if (r == -EUCLEAN) {
-		rd_check_wrong(check, "recipe %lld cannot be read", (long long)id);
+		rd_check_wrong(check, "recipe %lld cannot be read", id);
 		return 0;
 	}
 	if (!r)
@@ -231,7 +231,7 @@ static int check_version(struct checker *check, struct walk *walk,
 	check->report->nr_versions += rd_version_exists(version);
 	if (walk->sum != version->sum)
 		rd_check_wrong(check, "%s@%lld does not have the segments that it was made with",
-			       volume, (long long)version->number);
+			       volume, version->number);
 	return 0;
 }
 

@@ -8,7 +8,6 @@
 #define RD_CHECKER_H
 
 #include "base/buffer.h"
-#include "pool/catalog/frames.h"
 #include "pool/catalog/recipes.h"
 #include "check.h"
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Copies of frames, brought up to date: see copy.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -13,7 +11,6 @@
 #include "base/log.h"
 #include "base/pace.h"
 #include "base/sort.h"
-#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/engine/read/blocks.h"
 #include "copy.h"
@@ -527,7 +524,7 @@ static int update(struct copy *copy, u64 max)
 int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 		   struct rd_copy_report *report)
 {
-	struct copy *copy = calloc(1, sizeof(*copy));
+	RD_FREE struct copy *copy = calloc(1, sizeof(*copy));
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
 
@@ -553,7 +550,6 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 	free(copy->lost);
 	free(copy->stays);
 	free(copy->choices);
-	free(copy);
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/log.h"
 #include "pool/engine/read/blocks.h"
@@ -181,7 +182,7 @@ static int run(struct copy_check *check)
 
 int rd_copy_check(struct rd_pool *pool, bool heal, struct rd_copy_check *report)
 {
-	struct copy_check *check = calloc(1, sizeof(*check));
+	RD_FREE struct copy_check *check = calloc(1, sizeof(*check));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -194,6 +195,5 @@ int rd_copy_check(struct rd_pool *pool, bool heal, struct rd_copy_check *report)
 	rd_blocks_free(check->blocks);
 	rd_hasher_free(check->hasher);
 	free(check->block);
-	free(check);
 	return r;
 }

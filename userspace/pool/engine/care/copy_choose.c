@@ -31,11 +31,8 @@ static int compare_popular(const void *a, const void *b)
 {
 	const struct rd_copy_choice *x = a, *y = b;
 
-	if (x->volumes != y->volumes)
-		return x->volumes > y->volumes ? -1 : 1;
-	if (x->weight != y->weight)
-		return x->weight > y->weight ? -1 : 1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
+	return rd_order(y->volumes, x->volumes) ? : rd_order(y->weight, x->weight) ? :
+		rd_order(x->frame, y->frame);
 }
 
 /* Keep what there is room for: what is behind that is, with more choices, as well. */
@@ -46,8 +43,7 @@ static void cut(struct choosing *choosing)
 	u64 sum = 0;
 
 	all = choices(choosing, &nr);
-	if (nr)
-		qsort(all, nr, sizeof(*all), compare_popular);
+	rd_sort_buffer(&choosing->choices, sizeof(*all), compare_popular);
 	for (i = 0; i < nr && i < choosing->max_frames; i++) {
 		sum += all[i].live;
 		if (sum > choosing->max)
@@ -69,8 +65,7 @@ static int add_choice(struct choosing *choosing, u64 frame, const struct rd_depe
 	if (r || !choice.live)
 		return r;
 	choice.weight = nr->versions * choice.live;
-	rd_buffer_put(&choosing->choices, &choice, sizeof(choice));
-	return choosing->choices.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&choosing->choices, &choice, sizeof(choice));
 }
 
 /* Packs that begin in @frame: each has one chance. */

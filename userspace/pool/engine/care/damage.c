@@ -14,7 +14,6 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
@@ -133,8 +132,7 @@ static int note_row(struct damage *damage, const struct rd_segment_row *row, u32
 		report->rows_left_out++;
 		return 0;
 	}
-	rd_buffer_put(&report->rows, &bad_row, sizeof(bad_row));
-	return report->rows.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&report->rows, &bad_row, sizeof(bad_row));
 }
 
 /* All segments whose content is @recipe have @nr bad blocks from @block on. */
@@ -435,18 +433,12 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct rd_bad_row *x = a, *y = b;
 
-	if (x->volume != y->volume)
-		return x->volume < y->volume ? -1 : 1;
-	if (x->segment != y->segment)
-		return x->segment < y->segment ? -1 : 1;
-	if (x->block != y->block)
-		return x->block < y->block ? -1 : 1;
-	return x->born < y->born ? -1 : x->born > y->born;
+	return rd_order(x->volume, y->volume) ? : rd_order(x->segment, y->segment) ? :
+		rd_order(x->block, y->block) ? : rd_order(x->born, y->born);
 }
 
 static int find_all(struct damage *damage, struct rd_healer *healer)
 {
-	struct rd_buffer *rows = &damage->report->rows;
 	int r = 0;
 
 	damage->resolver = rd_resolver_new(damage->pool->sql);
@@ -462,16 +454,14 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	while (!r && !rd_survey_is_over(&damage->survey))
 		r = pass(damage, healer);
 	damage->report->bytes_read = damage->survey.bytes_read;
-	if (rows->len)
-		qsort(rows->data, rows->len / sizeof(struct rd_bad_row),
-		      sizeof(struct rd_bad_row), compare_rows);
+	rd_sort_buffer(&damage->report->rows, sizeof(struct rd_bad_row), compare_rows);
 	return r;
 }
 
 int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_healer *healer,
 		   struct rd_damage_report *report)
 {
-	struct damage *damage = calloc(1, sizeof(*damage));
+	RD_FREE struct damage *damage = calloc(1, sizeof(*damage));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -493,6 +483,5 @@ int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_
 	rd_blocks_free(damage->blocks);
 	free(damage->pages);
 	free(damage->data);
-	free(damage);
 	return r;
 }

@@ -23,7 +23,6 @@
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "pool/engine/read/blocks.h"
-#include "pool/engine/version/version.h"
 #include "heal.h"
 #include "heal_write.h"
 
@@ -440,7 +439,7 @@ static int set_up(struct heal *heal)
 int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	    struct rd_damage_report *report)
 {
-	struct heal *heal = calloc(1, sizeof(*heal));
+	RD_FREE struct heal *heal = calloc(1, sizeof(*heal));
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -460,6 +459,5 @@ int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	rd_blocks_free(heal->blocks);
 	rd_hasher_free(heal->hasher);
 	free(heal->buffer);
-	free(heal);
 	return r;
 }

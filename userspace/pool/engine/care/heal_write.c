@@ -15,6 +15,7 @@
 
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/filling.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"
@@ -91,7 +92,7 @@ static int compare_fixes(const void *a, const void *b)
 {
 	const struct fix *x = a, *y = b;
 
-	return x->block->place < y->block->place ? -1 : x->block->place > y->block->place;
+	return rd_order(x->block->place, y->block->place);
 }
 
 /* Where its recipe is not what it was, so is its place, and nothing is lost. */
@@ -126,7 +127,7 @@ static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
 			  RD_BLOCK_SIZE, rd_place_offset(fix->block->place));
 	if (r)
 		rd_warn("cannot write to frame %llu: %s",
-			(unsigned long long)rd_place_id(fix->block->place), strerror(-r));
+			rd_place_id(fix->block->place), strerror(-r));
 	return !r;
 }
 
@@ -151,8 +152,7 @@ static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigne
 		return;
 	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
 	if (r)
-		rd_warn("cannot write the fingerprints of frame %llu: %s",
-			(unsigned long long)frame, strerror(-r));
+		rd_warn("cannot write the fingerprints of frame %llu: %s", frame, strerror(-r));
 }
 
 static int write_batch(struct rd_heal_writer *writer)

@@ -100,8 +100,7 @@ static int intern(struct holders *holders, const struct rd_held *set, u32 *ret)
 		return -E2BIG;
 	*ret = nr_sets(holders);
 	*place = *ret;
-	rd_buffer_put(&holders->ret->sets, set, sizeof(*set));
-	r = holders->ret->sets.failed ? -ENOMEM : 0;
+	r = rd_buffer_put(&holders->ret->sets, set, sizeof(*set));
 	return r ? r : grow_table(holders);
 }
 

@@ -2,7 +2,6 @@
 /* Which versions see which blocks: see lives.h. */
 #include <errno.h>
 
-#include "base/cleanup.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/catalog/versions.h"
@@ -55,9 +54,8 @@ static int list_versions(struct lives *lives, struct rd_buffer *numbers, u64 *re
 
 	r = rd_versions(lives->pool->sql, &rows, lives->volume);
 	while (!r && (r = rd_next_version(rows, &version)) > 0) {
-		rd_buffer_put(numbers, &version.number, sizeof(version.number));
 		*ret_bytes += version.size;
-		r = numbers->failed ? -ENOMEM : 0;
+		r = rd_buffer_put(numbers, &version.number, sizeof(version.number));
 	}
 	lives->numbers = (const i64 *)numbers->data;
 	lives->nr = numbers->len / sizeof(version.number);
@@ -95,7 +93,7 @@ static int see_lives(struct lives *lives)
 /* A volume is seen at one time: ends of its rows fall only so. */
 static int see_volume(struct lives *lives, i64 volume)
 {
-	struct rd_buffer numbers = { 0 };
+	RD_BUFFER struct rd_buffer numbers = { 0 };
 	u64 bytes = 0;
 	int r = rd_sql_begin_read(lives->pool->sql);
 
@@ -109,7 +107,6 @@ static int see_volume(struct lives *lives, i64 volume)
 	rd_sql_end_read(lives->pool->sql);
 	lives->life.base += lives->nr;
 	lives->done += bytes;
-	rd_buffer_free(&numbers);
 	return r;
 }
 
@@ -137,7 +134,7 @@ int rd_lives(struct rd_pool *pool, rd_live_row_fn *fn, void *ctx)
 {
 	/* No version is number 0. */
 	struct lives lives = { .pool = pool, .fn = fn, .ctx = ctx, .life.base = 1 };
-	struct rd_buffer volumes = { 0 };
+	RD_BUFFER struct rd_buffer volumes = { 0 };
 	size_t i;
 	int r;
 
@@ -145,7 +142,6 @@ int rd_lives(struct rd_pool *pool, rd_live_row_fn *fn, void *ctx)
 	r = lives.resolver ? list_volumes(&lives, &volumes) : -ENOMEM;
 	for (i = 0; i < volumes.len / sizeof(i64) && !r; i++)
 		r = see_volume(&lives, ((const i64 *)volumes.data)[i]);
-	rd_buffer_free(&volumes);
 	rd_resolver_free(lives.resolver);
 	return r;
 }

@@ -22,7 +22,6 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
-#include "pool/engine/journal/journal.h"
 #include "pool/engine/journal/journal_life.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"
@@ -52,8 +51,7 @@ static int read_nr_frames(struct rd_pool *pool)
 		return r;
 	if (nr <= 0 || (u64)nr > rd_frames_in(pool->area.store->bytes))
 		return rd_err(-EUCLEAN, "the catalog has %lld frames, and the data area has room for %llu",
-			      (long long)nr,
-			      (unsigned long long)rd_frames_in(pool->area.store->bytes));
+			      nr, rd_frames_in(pool->area.store->bytes));
 	pool->area.super.nr_frames = nr;
 	return 0;
 }
@@ -80,7 +78,7 @@ static int read_catalog(struct rd_pool *pool)
 	int r = rd_sql_check_pages(pool->sql, &page);
 
 	if (r)
-		return rd_err(r, "page %llu of the catalog is damaged", (unsigned long long)page);
+		return rd_err(r, "page %llu of the catalog is damaged", page);
 	r = rd_state_uuid(pool->sql, pool->area.super.uuid);
 	if (r)
 		return r < 0 ? r : -EUCLEAN;

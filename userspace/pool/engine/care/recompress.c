@@ -44,7 +44,7 @@ static int list_frames(struct run *run, u64 frames[FRAMES], unsigned int *ret_nr
 	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
 		frames[(*ret_nr)++] = frame;
 		run->next = frame + 1;
-		r = rd_pack_live(sql, frame, &live);
+		r = rd_frames_count_live(sql, frame, &live);
 		run->done += live;
 	}
 	return r;

@@ -14,9 +14,7 @@
 
 #include "base/clock.h"
 #include "base/direct.h"
-#include "base/log.h"
 #include "base/sort.h"
-#include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
@@ -433,8 +431,6 @@ int rd_survey(struct rd_pool *pool, struct rd_survey *survey, size_t max_suspect
 		r = run(scan, max_suspects);
 	tear_down(scan);
 	free(scan);
-	if (!r && survey->suspects.len)
-		qsort(survey->suspects.data, survey->suspects.len / sizeof(rd_place),
-		      sizeof(rd_place), rd_compare_u64);
+	rd_sort_buffer(&survey->suspects, sizeof(rd_place), rd_compare_u64);
 	return r;
 }

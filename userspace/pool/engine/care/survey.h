@@ -7,7 +7,6 @@
 #define RD_SURVEY_H
 
 #include "base/buffer.h"
-#include "pool/data/map.h"
 #include "pool/pool.h"
 
 struct rd_survey {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/inject.h"
 #include "base/priority.h"
+#include "base/sort.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/version/version.h"
@@ -85,9 +86,7 @@ static int age_of(struct rd_pass *pass, i64 id, enum age *ret)
 
 static int compare_longest(const void *a, const void *b)
 {
-	const unsigned int *x = a, *y = b;
-
-	return *x > *y ? -1 : *x < *y;
+	return rd_order(*(const unsigned int *)b, *(const unsigned int *)a);
 }
 
 /* What would a newest version save that may be in some pieces? Each run parts it twice. */

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
-#include "pool/engine/space/hold.h"
 #include "pass_parts.h"
 
 /*
@@ -185,7 +185,7 @@ static int change_in(struct change *change, unsigned int *next)
 
 int rd_pass_change(struct rd_pass *pass)
 {
-	struct change *change = calloc(1, sizeof(*change));
+	RD_FREE struct change *change = calloc(1, sizeof(*change));
 	unsigned int next = 0;
 	int r = 0;
 
@@ -198,6 +198,5 @@ int rd_pass_change(struct rd_pass *pass)
 		if (!r && next < pass->nr)
 			rd_sql_pause();
 	}
-	free(change);
 	return r;
 }

@@ -9,7 +9,6 @@
 #include <errno.h>
 
 #include "base/inject.h"
-#include "pool/catalog/recipes.h"
 #include "pass_parts.h"
 #include "twins_filter.h"
 
@@ -111,8 +110,7 @@ int rd_pass_read_places(struct rd_pass *pass, bool reads_places)
 
 int rd_pass_leave(struct rd_pass *pass, i64 recipe)
 {
-	rd_buffer_put(&pass->left, &recipe, sizeof(recipe));
-	return pass->left.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&pass->left, &recipe, sizeof(recipe));
 }
 
 static int mark_some(struct rd_sql *sql, const i64 *ids, size_t nr)

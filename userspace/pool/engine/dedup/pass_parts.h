@@ -7,7 +7,6 @@
 #include "base/pace.h"
 #include "pool/catalog/fresh.h"
 #include "pool/data/fp.h"
-#include "pool/data/map.h"
 #include "pool/engine/read/keepers.h"
 #include "pass.h"
 

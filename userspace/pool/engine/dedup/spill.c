@@ -74,7 +74,7 @@ static int open_file(const char *dir)
 	if (fd != -EOPNOTSUPP && fd != -EISDIR)
 		return fd;
 	if (snprintf(path, sizeof(path), "%s/.revdedup-%d-%llx", dir, getpid(),
-		     (unsigned long long)rd_now_us()) >= (int)sizeof(path))
+		     rd_now_us()) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
 	fd = rd_open_direct(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd >= 0)

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/inject.h"
+#include "base/sort.h"
 #include "pool/catalog/owners.h"
 #include "twins_filter.h"
 #include "twins_parts.h"
@@ -212,9 +213,7 @@ static int compare_twins(const void *a, const void *b)
 {
 	const struct rd_twin *x = a, *y = b;
 
-	if (x->block >> 9 != y->block >> 9)
-		return x->block > y->block ? -1 : 1;
-	return x->block < y->block ? -1 : x->block > y->block;
+	return rd_order(y->block >> 9, x->block >> 9) ? : rd_order(x->block, y->block);
 }
 
 /* Read the next bucket that has any. */
@@ -236,8 +235,7 @@ static int next_bucket(struct rd_twins *twins)
 		rd_buffer_put(&twins->sorted, records, nr * sizeof(struct rd_twin));
 	if (twins->sorted.failed)
 		r = -ENOMEM;
-	qsort(twins->sorted.data, twins->sorted.len / sizeof(struct rd_twin),
-	      sizeof(struct rd_twin), compare_twins);
+	rd_sort_buffer(&twins->sorted, sizeof(struct rd_twin), compare_twins);
 	return r;
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "pool/data/fp.h"
 #include "spill.h"
 #include "twins.h"
 

@@ -53,8 +53,7 @@ static int write_note(const struct rd_pool *pool, const struct note *note)
 	if (!path || !new)
 		return -ENOMEM;
 	read_machine(machine);
-	len = snprintf(text, sizeof(text), "%s %llu %s\n", note->token,
-		       (unsigned long long)note->base, machine);
+	len = snprintf(text, sizeof(text), "%s %llu %s\n", note->token, note->base, machine);
 	fd = rd_open_plain(new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0)
 		return rd_err(fd, "cannot make '%s'", new);

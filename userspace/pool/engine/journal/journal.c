@@ -145,7 +145,7 @@ static int append(struct writer *writer, const u8 *data, size_t len, bool dump, 
 /* Append what is in the outbox and not in the journal yet. */
 static int append_outbox(struct writer *writer)
 {
-	struct rd_buffer changes = { 0 };
+	RD_BUFFER struct rd_buffer changes = { 0 };
 	u64 generation;
 	int r;
 
@@ -156,7 +156,6 @@ static int append_outbox(struct writer *writer)
 		if (r)
 			break;
 	}
-	rd_buffer_free(&changes);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -211,7 +210,7 @@ static int dump_table(struct writer *writer, enum rd_table table, u64 generation
 static int dump(struct writer *writer)
 {
 	struct rd_sql *sql = writer->pool->sql;
-	struct rd_buffer changes = { 0 };
+	RD_BUFFER struct rd_buffer changes = { 0 };
 	struct rd_state state;
 	unsigned int table;
 	int r;
@@ -225,7 +224,6 @@ static int dump(struct writer *writer)
 	if (!r)
 		r = append(writer, changes.data, changes.len, true, state.generation);
 	rd_sql_end_read(sql);
-	rd_buffer_free(&changes);
 	return r;
 }
 

@@ -151,13 +151,12 @@ struct behind {
 /* Is @entry as it is in the outbox? */
 static int is_waiting(const struct behind *behind, const struct rd_journal_entry *entry, bool *ret)
 {
-	struct rd_buffer changes = { 0 };
+	RD_BUFFER struct rd_buffer changes = { 0 };
 	u64 generation;
 	int r = rd_outbox_next(behind->sql, entry->generation - 1, &generation, &changes);
 
 	*ret = !r && generation == entry->generation && changes.len == entry->len &&
 		!memcmp(changes.data, entry->changes, entry->len);
-	rd_buffer_free(&changes);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -320,14 +319,11 @@ static int try_each(struct rd_pool *pool, const struct rd_buffer *frames,
 static int find_first(struct rd_pool *pool, const struct rd_journal_end *known,
 		      struct rd_journal_end *end)
 {
-	struct rd_buffer frames = { 0 };
+	RD_BUFFER struct rd_buffer frames = { 0 };
 	int r;
 
 	r = rd_journal_frames_list(pool->sql, pool->area.super.journal_id, &frames);
-	if (!r)
-		r = try_each(pool, &frames, known, end);
-	rd_buffer_free(&frames);
-	return r;
+	return r ? r : try_each(pool, &frames, known, end);
 }
 
 /* Is a block that looks like a part of a journal the content of a recipe? */

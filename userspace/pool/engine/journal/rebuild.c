@@ -22,7 +22,6 @@
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/outbox.h"
-#include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/pages.h"
 #include "pool/catalog/recipes.h"
@@ -90,16 +89,16 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 		return r;
 	if (rebuild->if_cut == TAKE_CUT) {
 		rd_warn("the copy of the catalog is damaged: changes after generation %llu are lost",
-			(unsigned long long)end->generation);
+			end->generation);
 		return 0;
 	}
 	if (rebuild->if_cut == KEEP_CUT) {
 		rd_warn("the copy of the catalog is damaged: what is kept of it ends with generation %llu",
-			(unsigned long long)end->generation);
+			end->generation);
 		return 0;
 	}
 	rd_err(0, "the copy of the catalog is damaged, or was being written when the machine stopped: it can be read up to generation %llu",
-	       (unsigned long long)end->generation);
+	       end->generation);
 	rd_remedy(RD_REMEDY_ACCEPT_OLDER, NULL, "nothing was changed");
 	return -EUCLEAN;
 }
@@ -167,7 +166,7 @@ static int queue_lost(struct rd_sql *sql)
 
 	r = rd_packs(sql, &rows, 0);
 	while (!r && (r = rd_next_pack(rows, &pack)) > 0) {
-		r = rd_pack_live(sql, pack.frame, &live);
+		r = rd_frames_count_live(sql, pack.frame, &live);
 		if (!r && live < pack.slots)
 			r = queue_unnamed(sql, pack.frame);
 	}
@@ -524,10 +523,8 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 	if (r)
 		return r;
 	r = rd_frames_extents(pool->sql, &rows);
-	while (!r && (r = rd_next_extent(rows, &extent)) > 0) {
-		rd_buffer_put(&extents, &extent, sizeof(extent));
-		r = extents.failed ? -ENOMEM : 0;
-	}
+	while (!r && (r = rd_next_extent(rows, &extent)) > 0)
+		r = rd_buffer_put(&extents, &extent, sizeof(extent));
 	if (!r)
 		r = rd_frames_forget_free(pool->sql);
 	for (at = 0; at < extents.len && !r; at += sizeof(extent)) {

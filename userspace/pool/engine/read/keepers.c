@@ -50,7 +50,7 @@ static int compare_places(const void *a, const void *b)
 	const struct rd_keeper *x = *(struct rd_keeper *const *)a;
 	const struct rd_keeper *y = *(struct rd_keeper *const *)b;
 
-	return x->at < y->at ? -1 : x->at > y->at;
+	return rd_order(x->at, y->at);
 }
 
 static u8 *data_of(struct rd_keepers *keepers, unsigned int i)

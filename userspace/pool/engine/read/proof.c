@@ -81,7 +81,7 @@ int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version)
 	if (r && r != -ENOENT)
 		return r;
 	rd_err(0, "'%s@%lld': the catalog does not name the segments that the version was made with",
-	       name ? name : "?", (long long)version->number);
+	       name ? name : "?", version->number);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
 	return -EUCLEAN;
 }

@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
-#include "base/log.h"
 #include "random_parts.h"
 
 #define MAX_MOVES	3

@@ -146,8 +146,7 @@ static void take_copies(struct rd_random *random, const struct rd_disk *disk, u6
 	/* One that is left is an error, which is what has to be told. */
 	if (search_copies(random, suspect, want) > 0 && !memchr(want, true, RD_SEG_BLOCKS) &&
 	    rd_random_is_new(random, disk->version.id, offset))
-		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name,
-			(unsigned long long)offset);
+		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name, offset);
 	for (i = first; i < first + nr; i++)
 		if (!want[i])
 			suspect->blame.bad[i] &= ~RD_BAD_CONTENT;

@@ -194,7 +194,7 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 		if (r == -ENOENT || (!r && more && rd_map_circles(ret_map, &before)))
 			r = -EUCLEAN;
 		if (r)
-			return rd_err(r, "cannot find the blocks of recipe %lld", (long long)id);
+			return rd_err(r, "cannot find the blocks of recipe %lld", id);
 	}
 	/* One that refers to nothing is in the other cache. */
 	if (hops > 1 || memcmp(&before, ret_map, sizeof(before)))

@@ -19,7 +19,6 @@
  * not at all, are passed by.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/direct.h"
@@ -274,8 +273,7 @@ static bool is_idle(const struct restore *restore)
 static int wait_for_one(struct restore *restore)
 {
 	if (!rd_ring_busy(restore->ring) && !is_idle(restore))
-		return rd_err(-EIO, "segment %llu was not read as a whole",
-			      (unsigned long long)restore->out);
+		return rd_err(-EIO, "segment %llu was not read as a whole", restore->out);
 	return rd_ring_wait(restore->ring);
 }
 

@@ -2,7 +2,6 @@
 /* What segments need of the pool: where it is, reading it, and whether it is good. */
 #include <errno.h>
 
-#include "base/log.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/blame.h"

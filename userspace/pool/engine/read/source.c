@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "pool/catalog/versions.h"
-#include "pool/data/map.h"
 #include "source.h"
 
 /* --- written meanwhile? */
@@ -97,7 +96,7 @@ int rd_source_open(struct rd_source *source, const char *path, bool is_frozen)
 		return rd_err(r, "cannot open '%s'", path);
 	source->size = source->store->bytes;
 	if (source->size > RD_VERSION_MAX) {
-		rd_err(-EFBIG, "'%s' has %llu bytes", path, (unsigned long long)source->size);
+		rd_err(-EFBIG, "'%s' has %llu bytes", path, source->size);
 		return -EFBIG;
 	}
 	source->nr_segs = rd_nr_segs(source->size);

@@ -164,7 +164,7 @@ static int check_source(struct rd_snapshot_run *s)
 	if (s->options->may_change) {
 		s->version->is_consistent = false;
 		rd_warn("'%s' was written while it was read: %s@%lld is not consistent", path,
-			s->options->volume, (long long)s->version->number);
+			s->options->volume, s->version->number);
 		return 0;
 	}
 	rd_err(0, "'%s' was written while it was read", path);
@@ -210,8 +210,8 @@ static void check_clock(const struct rd_snapshot_run *s)
 	if (!s->base.id || s->version->time >= s->base.time)
 		return;
 	rd_warn("the clock went back: %s@%lld is of %s, and %s@%lld of %s", s->options->volume,
-		(long long)s->base.number, rd_print_time(before, s->base.time), s->options->volume,
-		(long long)s->version->number, rd_print_time(now, s->version->time));
+		s->base.number, rd_print_time(before, s->base.time), s->options->volume,
+		s->version->number, rd_print_time(now, s->version->time));
 }
 
 /* Before the first byte: nothing is written upon a catalog that is not what it was. */

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 
-#include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "snapshot_run.h"

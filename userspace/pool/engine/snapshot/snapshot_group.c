@@ -32,7 +32,7 @@ static int check_name(struct rd_sql *sql, const char *name)
 	if (r <= 0)
 		return r;
 	rd_err(0, "%s@%lld already has the tag '%s', and a group needs a name of its own", volume,
-	       (long long)version.number, name);
+	       version.number, name);
 	return -EEXIST;
 }
 

@@ -56,7 +56,7 @@ static void found_change(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 	if (!is_audit || s->plan.all || s->report->list_was_wrong)
 		return;
 	rd_warn("segment %llu of '%s' changed, but is not in the list of changes",
-		(unsigned long long)segment, s->options->from);
+		segment, s->options->from);
 	rd_hint("at least one write was not tracked; everything is now read and compared");
 	s->report->list_was_wrong = true;
 	s->report->mode = "full";
@@ -238,7 +238,7 @@ static void read_done(struct rd_op *op, int r)
 		if (!s->r)
 			s->r = r == -EINTR ? r :
 				rd_err(r, "cannot read '%s' at %llu", s->options->from,
-				       (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
+				       (buffer->segment << RD_SEG_SHIFT));
 		return;
 	}
 	rd_snapshot_fingerprint(buffer);

@@ -9,12 +9,10 @@
 #include <errno.h>
 
 #include "base/inject.h"
-#include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
-#include "pool/data/quick.h"
 #include "pool/engine/journal/journal.h"
 #include "snapshot_run.h"
 

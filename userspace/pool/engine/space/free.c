@@ -280,7 +280,7 @@ static int vacate_each(struct freeing *f, const struct rd_buffer *leases)
  */
 static int settle(struct freeing *f)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	int r;
 
 	r = rd_journal_flush(f->pool);
@@ -290,7 +290,6 @@ static int settle(struct freeing *f)
 		r = rd_lease_list(f->pool->sql, NULL, &leases);
 	if (!r && leases.len)
 		r = vacate_each(f, &leases);
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -405,7 +404,7 @@ static int settle_devices(struct freeing *f, bool *ret_settled)
 static int compact_if_all_follow(struct freeing *f, bool *ret_moved)
 {
 	struct rd_lease_ops *ops = f->pool->lease_ops;
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	bool is_fixed = false;
 	size_t nr;
@@ -417,7 +416,6 @@ static int compact_if_all_follow(struct freeing *f, bool *ret_moved)
 	nr = r || !ops || !ops->is_fixed ? 0 : leases.len / sizeof(*lease);
 	for (; nr-- && !is_fixed; lease++)
 		is_fixed = ops->is_fixed(ops, lease);
-	rd_buffer_free(&leases);
 	return r || is_fixed ? r : compact(f, ret_moved);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/packs.h"
 #include "free.h"
@@ -119,7 +120,7 @@ static int take_done_off(struct freeing *f)
 	if (r)
 		return r;
 	for (i = 0; i < f->nr_frames && !r; i++) {
-		r = rd_pack_live(sql, f->frames[i], &live);
+		r = rd_frames_count_live(sql, f->frames[i], &live);
 		if (!r && live)
 			r = unqueue(sql, f->frames[i]);
 	}
@@ -166,7 +167,7 @@ static int take_all_off(struct freeing *f)
 
 int rd_free_packs(struct rd_pool *pool, bool *ret_any)
 {
-	struct freeing *f = calloc(1, sizeof(*f));
+	RD_FREE struct freeing *f = calloc(1, sizeof(*f));
 	int r;
 
 	*ret_any = false;
@@ -175,6 +176,5 @@ int rd_free_packs(struct rd_pool *pool, bool *ret_any)
 	f->pool = pool;
 	r = take_all_off(f);
 	*ret_any = f->any;
-	free(f);
 	return r;
 }

@@ -43,9 +43,9 @@ static int refuse_less(const struct rd_pool *pool, u64 bytes)
 	u64 end = rd_frame_offset(area->super.nr_frames - 1) + RD_SEG_SIZE;
 
 	rd_err(0, "the pool '%s' does not shrink: its last frame ends at %llu bytes, and %s %llu",
-	       pool->path, (unsigned long long)end,
+	       pool->path, end,
 	       rd_area_can(area, RD_STORE_GROWS) ? "the file would have only" : "the device has only",
-	       (unsigned long long)bytes);
+	       bytes);
 	rd_hint("nothing was changed");
 	return -EINVAL;
 }
@@ -67,13 +67,11 @@ int rd_grow(struct rd_pool *pool, u64 size, struct rd_grow_report *report)
 	if (nr_frames == area->super.nr_frames)
 		return 0;
 	if (nr_frames > RD_MAX_FRAMES)
-		return rd_err(-EFBIG, "'%s': no pool can have %llu bytes", pool->path,
-			      (unsigned long long)bytes);
+		return rd_err(-EFBIG, "'%s': no pool can have %llu bytes", pool->path, bytes);
 	if (bytes > area->store->bytes) {
 		r = rd_area_extend(area, bytes);
 		if (r) {
-			rd_err(r, "cannot make the data area %llu bytes long",
-			       (unsigned long long)bytes);
+			rd_err(r, "cannot make the data area %llu bytes long", bytes);
 			rd_hint("the pool has its old size");
 			return r;
 		}

@@ -27,7 +27,7 @@ bool rd_lease_is_hold(const struct rd_lease *lease)
 
 int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret)
 {
-	struct rd_buffer leases = { 0 };
+	RD_BUFFER struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	size_t i, nr;
 	int r = rd_lease_list(sql, NULL, &leases);
@@ -40,7 +40,6 @@ int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret)
 		r = -ENOENT;
 	if (!r)
 		*ret = lease[i];
-	rd_buffer_free(&leases);
 	return r;
 }
 
@@ -50,7 +49,7 @@ static int insert(struct rd_pool *pool, const struct rd_version *version, i64 *r
 	struct rd_version now;
 	int r;
 
-	snprintf(device, sizeof(device), HOLD "%lld", (long long)pool->session);
+	snprintf(device, sizeof(device), HOLD "%lld", pool->session);
 	r = rd_version_by_id(pool->sql, version->id, &now);
 	if (!r && !rd_version_exists(&now))
 		r = -ENOENT;
@@ -81,7 +80,7 @@ int rd_hold_drop(struct rd_pool *pool, i64 id)
 
 int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_session *session;
 	int r = rd_session_list(pool->sql, 0, &all);
 	size_t nr = all.len / sizeof(*session);
@@ -91,7 +90,6 @@ int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid
 	for (; !r && nr--; session++)
 		if (session->id == session_of(lease))
 			*ret_pid = session->pid;
-	rd_buffer_free(&all);
 	return r;
 }
 
@@ -118,7 +116,7 @@ bool rd_hold_is_over(struct rd_pool *pool, const struct rd_lease *lease)
 
 int rd_hold_drop_dead(struct rd_pool *pool)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(pool->sql, NULL, &all);
 	size_t nr = all.len / sizeof(*lease);
@@ -130,12 +128,11 @@ int rd_hold_drop_dead(struct rd_pool *pool)
 		r = rd_hold_is_alive(pool, lease);
 		if (!r) {
 			rd_info("forgetting what session %lld read, which has died",
-				(long long)session_of(lease));
+				session_of(lease));
 			r = rd_lease_forget(pool, lease->id);
 		} else if (r > 0) {
 			r = 0;
 		}
 	}
-	rd_buffer_free(&all);
 	return r;
 }

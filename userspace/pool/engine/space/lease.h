@@ -24,7 +24,6 @@
 #ifndef RD_LEASE_H
 #define RD_LEASE_H
 
-#include "base/buffer.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/leases.h"
 #include "pool/pool.h"

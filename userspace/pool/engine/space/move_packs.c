@@ -53,8 +53,7 @@ static int add_pack(struct moving *m, u64 packed)
 	r = rd_pack_find(m->pool->sql, packed, &pack);
 	if (r)
 		return r == -ENOENT ? -EUCLEAN : r;
-	rd_buffer_put(&m->packs, &pack, sizeof(pack));
-	return m->packs.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&m->packs, &pack, sizeof(pack));
 }
 
 static int add_frame(struct moving *m, u64 frame)
@@ -106,8 +105,7 @@ static int move(struct moving *m, const struct rd_pack *pack)
 	int r;
 
 	if (!is_sound(m, pack)) {
-		rd_warn("the pack of frame %llu is damaged and stays where it is",
-			(unsigned long long)pack->frame);
+		rd_warn("the pack of frame %llu is damaged and stays where it is", pack->frame);
 		if (rd_verbosity >= 0)
 			rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 		return 0;
@@ -117,9 +115,7 @@ static int move(struct moving *m, const struct rd_pack *pack)
 		r = rd_area_write(&m->pool->area, m->bytes, (size_t)pack->blocks * RD_BLOCK_SIZE,
 				  rd_pack_offset(&to));
 	moved.to = to.place;
-	if (!r)
-		rd_buffer_put(&m->moved, &moved, sizeof(moved));
-	return r ? r : m->moved.failed ? -ENOMEM : 0;
+	return r ? r : rd_buffer_put(&m->moved, &moved, sizeof(moved));
 }
 
 static int move_all(struct moving *m)

@@ -26,8 +26,7 @@ void rd_pack_writer_free(struct rd_pack_writer *writer)
 
 static int keep_left(struct rd_pack_writer *writer, u64 frame)
 {
-	rd_buffer_put(&writer->left, &frame, sizeof(frame));
-	return writer->left.failed ? -ENOMEM : 0;
+	return rd_buffer_put(&writer->left, &frame, sizeof(frame));
 }
 
 static int reserve(struct rd_pack_writer *writer, u64 want, u64 *ret_start, u64 *ret_len)

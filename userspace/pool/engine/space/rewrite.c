@@ -176,8 +176,7 @@ static void mend(struct rewrite *w, unsigned int i)
 		if (w->warned == rd_place_id(move->from))
 			return;
 		w->warned = rd_place_id(move->from);
-		rd_warn("a block in frame %llu is damaged and stays there",
-			(unsigned long long)w->warned);
+		rd_warn("a block in frame %llu is damaged and stays there", w->warned);
 		return;
 	}
 	move->is_bad = !w->options->mend(w->options->ctx, move->from, block);
@@ -243,7 +242,7 @@ static int check_packing(struct rewrite *w, u64 frame, unsigned int next)
 	if (r != -EUCLEAN)
 		return r;
 	rd_err(0, "frame %llu cannot be filled from slot %u on: it has blocks there already, or no such slot",
-	       (unsigned long long)frame, next);
+	       frame, next);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
 }

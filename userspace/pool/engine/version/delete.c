@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/recipes.h"
@@ -98,7 +99,7 @@ static int delete_batch(struct deletion *d, struct rd_segment_content *rows, boo
 
 static int delete_rows(struct deletion *d)
 {
-	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
+	RD_FREE struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 
@@ -109,7 +110,6 @@ static int delete_rows(struct deletion *d)
 		if (!r && more)
 			rd_sql_pause();
 	}
-	free(rows);
 	return r;
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/buffer.h"
 #include "base/sort.h"
+#include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
@@ -193,9 +194,7 @@ static int compare_losses(const void *a, const void *b)
 {
 	const struct loss *x = a, *y = b;
 
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
+	return rd_order(x->number, y->number) ? : rd_order(x->frame, y->frame);
 }
 
 /* Sort losses by version and frame, and add up those of the same. Return how many are left. */
@@ -204,8 +203,7 @@ static size_t add_up_losses(struct rd_buffer *losses)
 	struct loss *list = (struct loss *)losses->data;
 	size_t i, nr = losses->len / sizeof(*list), kept = 0;
 
-	if (nr)
-		qsort(list, nr, sizeof(*list), compare_losses);
+	rd_sort_buffer(losses, sizeof(*list), compare_losses);
 	for (i = 0; i < nr; i++) {
 		if (kept && !compare_losses(&list[kept - 1], &list[i]))
 			list[kept - 1].blocks += list[i].blocks;
@@ -229,8 +227,7 @@ static int note_loss(struct estimate *estimate, u64 frame, u64 blocks)
 		if (nr > MAX_LOSSES && loss.number)
 			return -E2BIG;
 	}
-	rd_buffer_put(losses, &loss, sizeof(loss));
-	return losses->failed ? -ENOMEM : 0;
+	return rd_buffer_put(losses, &loss, sizeof(loss));
 }
 
 /* How many blocks does the data area have less? */
@@ -243,7 +240,7 @@ static int freed_by(struct estimate *estimate, const struct loss *loss, u64 *ret
 	*ret = 0;
 	r = rd_pack_find(estimate->pool->sql, loss->frame, &pack);
 	if (!r)
-		r = rd_pack_live(estimate->pool->sql, loss->frame, &live);
+		r = rd_frames_count_live(estimate->pool->sql, loss->frame, &live);
 	if (r)
 		return r == -ENOENT ? -EUCLEAN : r;
 	left = live - rd_min(loss->blocks, live);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
@@ -43,7 +44,7 @@ static int leave_batch(struct rd_sql *sql, struct rd_version *version,
 
 int rd_leave_before(struct rd_pool *pool, struct rd_version *version)
 {
-	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
+	RD_FREE struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 
@@ -54,6 +55,5 @@ int rd_leave_before(struct rd_pool *pool, struct rd_version *version)
 		if (!r && more)
 			rd_sql_pause();
 	}
-	free(rows);
 	return r;
 }

@@ -59,7 +59,7 @@ static int undo_dead(struct rd_pool *pool, i64 id)
 	r = lock_its_volume(pool, id, &lock);
 	if (r)
 		return r == -EAGAIN ? 0 : r;
-	rd_info("undoing the unfinished work of session %lld", (long long)id);
+	rd_info("undoing the unfinished work of session %lld", id);
 	r = rd_recover_session(pool->sql, id);
 	rd_lock_drop(&lock);
 	/* It has ended by itself since it was found. */

@@ -41,6 +41,7 @@
 
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "version.h"
@@ -417,9 +418,7 @@ static int compare_sorted(const void *a, const void *b)
 {
 	const struct rd_reverse_sorted *x = a, *y = b;
 
-	if (x->frame != y->frame)
-		return x->frame < y->frame ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return rd_order(x->frame, y->frame) ? : rd_order(x->id, y->id);
 }
 
 /*
@@ -574,7 +573,7 @@ static int run_passes(struct rd_reverse *rev)
 static void tell_damaged(const struct rd_reverse *rev)
 {
 	rd_warn("the newest version has %llu blocks that are damaged: older versions keep theirs",
-		(unsigned long long)rev->damaged);
+		rev->damaged);
 	if (rd_verbosity >= 0)
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 }

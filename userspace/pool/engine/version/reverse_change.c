@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/inject.h"
+#include "base/sort.h"
 #include "pool/catalog/recipes.h"
 #include "reverse_parts.h"
 
@@ -15,9 +16,8 @@
 static int compare_here(const void *a, const void *b, void *ctx)
 {
 	const struct rd_reverse_wanted *wanted = ctx;
-	rd_place x = wanted[*(const u32 *)a].here, y = wanted[*(const u32 *)b].here;
 
-	return x < y ? -1 : x > y;
+	return rd_order(wanted[*(const u32 *)a].here, wanted[*(const u32 *)b].here);
 }
 
 /*

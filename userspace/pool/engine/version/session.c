@@ -208,7 +208,7 @@ int rd_session_close(struct rd_pool *pool, int r)
 
 int rd_sessions_running(struct rd_pool *pool, struct rd_buffer *ret)
 {
-	struct rd_buffer all = { 0 };
+	RD_BUFFER struct rd_buffer all = { 0 };
 	const struct rd_session *session;
 	size_t nr;
 	int r;
@@ -220,6 +220,5 @@ int rd_sessions_running(struct rd_pool *pool, struct rd_buffer *ret)
 	for (; nr-- && !r; session++)
 		if (rd_lock_is_held(pool->lock_fd, RD_LOCK_SESSION, session->id))
 			rd_buffer_put(ret, session, sizeof(*session));
-	rd_buffer_free(&all);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }

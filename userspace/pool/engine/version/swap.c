@@ -13,7 +13,6 @@
  * A transaction changes some recipes, and is done for good. After a crash the rest is still in
  * the table superseded, and newest recipes refer to it, which reads right.
  */
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/recipes.h"
 #include "reverse_parts.h"

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/recipes.h"
@@ -68,7 +69,7 @@ static int give_up(struct rd_sql *sql, struct rd_version *version)
 /* @removes: the version as well, with the last of its rows. */
 static int undo_rows(struct rd_sql *sql, const struct rd_version *version, bool removes)
 {
-	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
+	RD_FREE struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 
@@ -85,7 +86,6 @@ static int undo_rows(struct rd_sql *sql, const struct rd_version *version, bool 
 		if (!r && more)
 			rd_sql_pause();
 	}
-	free(rows);
 	return r;
 }
 
