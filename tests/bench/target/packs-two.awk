@@ -38,4 +38,9 @@ function print_all() {
 	row("one", "one reader")
 	row("ahead", "one reader, four requests at a time")
 	row("two", "two readers")
+	print "\nTwo readers of all of it, by the kernel's tracing:"
+	print "  found a lock taken, in:" (seen["waits"] ? seen["waits"] : " none")
+	print "  works that ran:" seen["works"]
 }
+
+$1 == "waits" || $1 == "works" { seen[$1] = seen[$1] " " $2 " " $3 }
