@@ -9,6 +9,7 @@
 #
 #   JUDGE=1   dm-judge.ko as well, the test-only judge of crashes
 #   KUNIT=1   with the KUnit suites in it, which run when it is loaded
+#   WITHOUT_PACKS=1   without packs; tests/bench/target/packs.sh compares both
 #
 # What is compiled is a copy in --out, as kbuild writes beside its sources: each
 # kernel and each set of variables can have a directory of its own, and all of

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: packs-guest.sh ROUNDS MIB
+# Usage: packs-guest.sh NAME ROUNDS MIB PART...
 #
-# The guest's part of packs.sh. Prints a line for each measurement:
+# The guest's part of packs.sh for the parts reads and volumes. NAME is the guest's. Prints a line
+# for each measurement:
 #
-#   time WORKLOAD WHAT ROUND SECONDS
+#   time NAME WORKLOAD WHAT ROUND SECONDS
+#   takes WHAT SHARE
 #
-# SECONDS are for a GiB, but of commands: clone, rollback. Disk 0 has the pools and the image of
-# squashfs.
+# SECONDS are for a GiB, but of commands: clone, rollback. SHARE is what compressed content takes
+# up, its size as 1. Disk 0 has the pools and the image of squashfs.
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
@@ -16,78 +18,60 @@ shopt -s inherit_errexit
 . "$here/../../guest/lib/guest.bash"
 # shellcheck source=tests/guest/lib/lvm.bash
 . "$here/../../guest/lib/lvm.bash"
+# shellcheck source=tests/bench/target/packs.bash
+. "$here/packs.bash"
 
-rounds=$1 mib=$2
-what=(none zstd 8 64 512 squash nbd)
-export PATH=/revdedup/ctl:$PATH NBDKIT_PLUGINDIR=/revdedup/ctl REVDEDUP_RUN=/tmp/run
+guest=$1 rounds=$2 mib=$3 parts=("${@:4}")
+vdo_mib=$((mib * 2 + 320))
 
-modprobe -a squashfs nbd loop ext4
-ramdisk $((mib * 8 + 72)) 2
-dd if=/dev/disk/disk0 of=/dev/ram0 bs=1M oflag=direct status=none
-mkdir -p /tmp/files /tmp/squash
-mount /dev/ram0 /tmp/files
-# Without the module it is served over NBD.
-nbd=$(revdedupctl --pool /tmp/files/zstd map vm1 rdt-nbd)
-nbd=${nbd##* }
-# shellcheck disable=SC2119 # no parameters
-load_module
-for form in none zstd 8 64 512; do
-	revdedupctl -q --pool /tmp/files/$form map vm1 rdt-$form
-done
-mount -o loop /tmp/files/squash /tmp/squash
-
-# They all are the same.
-cmp /dev/mapper/rdt-none /tmp/squash/content
-for form in zstd 8 64 512; do
-	cmp /dev/mapper/rdt-$form /tmp/squash/content
-done
-cmp "$nbd" /tmp/squash/content
-
-path_of() {
-	case $1 in
-	squash) echo /tmp/squash/content ;;
-	nbd) echo "$nbd" ;;
-	*) echo /dev/mapper/rdt-"$1" ;;
-	esac
+# make_vdo DISK: compress the content with dm-vdo, which looks for no duplicates here.
+make_vdo() {
+	local before
+	dd if=/tmp/files/vdo of="$1" oflag=direct bs=4k status=none
+	dm_create rdt-vdo "0 $((mib * 2048)) vdo V4 $1 $((vdo_mib * 256)) 4096 32768 16380 \
+deduplication off compression on"
+	before=$(vdo_used)
+	dd if="$content" of=/dev/mapper/rdt-vdo bs=1M oflag=direct conv=fsync status=none
+	cmp /dev/mapper/rdt-vdo "$content"
+	share vdo $((($(vdo_used) - before) * 4))
 }
 
-# run WORKLOAD ROUND WHAT WORD...: fio's.
-run() {
-	local workload=$1 round=$2 name=$3 direct=1
-	# It has no other way than through the page cache.
-	[ "$name" != squash ] || direct=0
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	fio --name=r --filename="$(path_of "$name")" --ioengine=psync --direct=$direct --readonly \
-		--thread --randseed="$round" --output-format=terse --terse-version=3 "${@:4}" \
-		>/tmp/out
-	awk -F ';' -v what="$workload $name $round" '
-		$5 { print "fio: error " $5 >"/dev/stderr"; exit 1 }
-		{ print "time", what, $9 / 1000 * 1048576 / $6 }' /tmp/out
-}
+# share WHAT KIB
+share() { echo "takes $1 $(($2 * 100 / (mib * 1024)))e-2"; }
 
-for ((round = 0; round < rounds; round++)); do
-	for ((i = 0; i < ${#what[@]}; i++)); do
-		name=${what[(i + round) % ${#what[@]}]}
-		run sequence "$round" "$name" --rw=read --bs=1m --size="${mib}m"
-		# A sixteenth of the groups, so most of them are cold.
-		run random "$round" "$name" --rw=randread --bs=4k --size="${mib}m" \
-			--number_ios=$((mib * 2))
-		[ "$name" = squash ] ||
-			run hot "$round" "$name" --rw=randread --bs=4k --size=4m --loops=8
+# Blocks that it uses.
+vdo_used() { dmsetup status rdt-vdo | awk '{ print $(NF - 1) }'; }
+
+# --- reads
+
+reads() {
+	local what=("${forms[@]}" squash nbd) round i name
+	share packs "$(du -sk /tmp/files/zstd/data | cut -f 1)"
+	share squashfs "$(du -sk /tmp/files/squash | cut -f 1)"
+	[ ! -b /dev/mapper/rdt-vdo ] || what+=(vdo)
+	for ((round = 0; round < rounds; round++)); do
+		for ((i = 0; i < ${#what[@]}; i++)); do
+			name=${what[(i + round) % ${#what[@]}]}
+			read_some "$guest" sequence "$round" "$name" --rw=read --bs=1m \
+				--size="${mib}m"
+			# A sixteenth of the groups, so most of them are cold.
+			read_some "$guest" random "$round" "$name" --rw=randread --bs=4k \
+				--size="${mib}m" --number_ios=$((mib * 2))
+			[[ $name =~ ^(squash|vdo)$ ]] ||
+				read_some "$guest" hot "$round" "$name" --rw=randread --bs=4k \
+					--size=4m --loops=8
+		done
 	done
-done
+}
 
 # --- volumes
-
-now_us() { echo $((10#${EPOCHREALTIME/./})); }
 
 # timed WHAT ROUND COMMAND ARGUMENT...: until the volume can be used.
 timed() {
 	local from
 	from=$(now_us)
 	revdedupctl -q --pool "/tmp/files/$1" "${@:3}" >/dev/null
-	echo "time $3 $1 $2 $(($(now_us) - from))e-6"
+	echo "time $guest $3 $1 $2 $(($(now_us) - from))e-6"
 }
 
 # hydrate WHAT ROUND: bring all of a clone home.
@@ -98,7 +82,7 @@ hydrate() {
 	from=$(now_us)
 	dmsetup message "$volume" 0 hydrate start
 	dmsetup wait "$volume" "$events"
-	echo "time hydrate $1 $2 $((($(now_us) - from) * 1024 / mib))e-6"
+	echo "time $guest hydrate $1 $2 $((($(now_us) - from) * 1024 / mib))e-6"
 	[[ $(dmsetup status "$volume") == *' off '* ]]
 }
 
@@ -115,10 +99,30 @@ volume() {
 	revdedupctl -q --pool "/tmp/files/$1" delete "$vg/$1@latest" --yes
 }
 
-mkdir -p "$REVDEDUP_CONFIG"
-vgcreate -qq "$vg" /dev/ram1
-for ((round = 0; round < rounds; round++)); do
-	for form in none zstd; do
-		volume $form "$round"
+volumes() {
+	local round form
+	mkdir -p "$REVDEDUP_CONFIG"
+	vgcreate -qq "$vg" /dev/ram1
+	for ((round = 0; round < rounds; round++)); do
+		for form in none zstd; do
+			volume $form "$round"
+		done
 	done
+}
+
+# --- main
+
+# For volumes, and for dm-vdo.
+mount_files 2 "$((vdo_mib + 1))"
+# Without the module it is served over NBD.
+nbd=$(revdedupctl --pool /tmp/files/zstd map vm1 rdt-nbd)
+nbd=${nbd##* }
+map_forms
+cmp "$nbd" "$content"
+# Kernels before 6.9 have none.
+if [[ " ${parts[*]} " == *' reads '* ]] && modprobe dm-vdo 2>/dev/null; then
+	make_vdo /dev/ram2
+fi
+for part in "${parts[@]}"; do
+	"$part"
 done
