@@ -238,7 +238,7 @@ job_report() {
 }
 
 job_ceph() {
-	"$scripts/setup.sh" ceph
+	"$scripts/setup.sh" ceph cephfs
 	build tests/nbd programs
 	[ "$tier" != soak ] || export EVERY=1
 	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/ceph/*.bats

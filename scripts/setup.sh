@@ -13,6 +13,7 @@
 #   libvirt a libvirtd for the tests, which leave that of the machine alone
 #   guestfs libguestfs, with a QEMU of its own, and bsdtar
 #   ceph    a small cluster for the tests, which starts no service of the machine
+#   cephfs  a CephFS on it, by FUSE
 #   browser a browser for the tests of pages
 #   fuzz    libFuzzer, for the parsers of the programs
 #   pool    a series of real disk images
@@ -54,6 +55,7 @@ declare -A packages=(
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[guestfs]="libguestfs0 libguestfs-xfs guestfish libarchive-tools"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"
+	[cephfs]="ceph-mds ceph-fuse"
 	[browser]="chromium chromium-driver python3-selenium fonts-dejavu-core"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"

@@ -48,6 +48,23 @@ store() { timeout "$2" rados -p p put "$1" "$BATS_TEST_DIRNAME/cluster.sh"; }
 	cluster kill mgr.x
 }
 
+@test "a CephFS, which is there again for another mount" {
+	[ -c /dev/fuse ] || skip "this machine has no FUSE"
+	cluster fs files 3
+	mkdir files
+	cluster mount files files
+	cp "$BATS_TEST_DIRNAME/cluster.sh" files/one
+	umount files
+	[ -z "$(ls files)" ]
+	cluster kill mds.files
+	cluster revive mds.files
+	cluster mount files files
+	cmp files/one "$BATS_TEST_DIRNAME/cluster.sh"
+	umount files
+	[ "$(rados -p files-data ls | wc -l)" -eq 1 ]
+	cluster kill mgr.x
+}
+
 @test "two clusters side by side" {
 	other=$PWD/other
 	CLUSTER=$other cluster start >/dev/null

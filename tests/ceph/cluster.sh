@@ -4,22 +4,28 @@
 # Usage: cluster.sh start [OSDS]
 #        cluster.sh stop|wipe
 #        cluster.sh pool NAME [SIZE]
+#        cluster.sh fs NAME [SIZE]
+#        cluster.sh mount NAME DIRECTORY
 #        cluster.sh keyring NAME CAPS...
 #        cluster.sh kill|pause|resume|revive DAEMON
 #
 # A small Ceph cluster on this machine, for tests: a monitor and OSDs on sparse files, with
 # cephx, on the loopback address. It needs root and neither a kernel module nor systemd, and
-# leaves the Ceph of the machine alone. "setup.sh ceph" installs what it needs.
+# leaves the Ceph of the machine alone. "setup.sh ceph" installs what it needs, and
+# "setup.sh cephfs" what CephFS needs besides.
 #
 #   start    make it, or start those of its daemons that do not run, and print its settings:
 #            eval "$(cluster.sh start 3)" exports CEPH_CONF. 1 OSD, if the number is not said
 #   stop     stop it; what it stores stays
 #   wipe     stop and remove it
 #   pool     make a pool with SIZE copies (1), of which a majority must be there
+#   fs       make the CephFS NAME, of pools with SIZE copies (1). Its server is mds.NAME, and it
+#            has a manager, without which no program finds free space there
+#   mount    mount it by FUSE, for root, in one place at a time; umount unmounts it
 #   keyring  make the user client.NAME with these caps, for "--id NAME"
 #   kill     with SIGKILL; pause and resume with SIGSTOP and SIGCONT. mon.a, osd.0, osd.1 ...
-#   revive   start a daemon that was killed; or mgr.x, a manager: only quotas of pools and what
-#            "ceph df" prints need one
+#   revive   start a daemon that was killed; or mgr.x, a manager: only quotas of pools, CephFS and
+#            what "ceph df" prints need one
 #
 # Each OSD is a host of its own for CRUSH, so three copies are on three hosts, as in earnest.
 #
@@ -88,6 +94,7 @@ paxos min wait = 0.01
 osd heartbeat interval = 1
 osd heartbeat grace = 20
 osd max markdown count = 1000
+mds beacon grace = 300
 osd client watch timeout = 6
 objecter tick interval = 1
 osd class load list = *
@@ -112,6 +119,9 @@ mon data = $dir/mon.a
 [mgr]
 mgr data = $dir/mgr.\$id
 
+[mds]
+mds data = $dir/mds.\$id
+
 [osd]
 osd data = $dir/osd.\$id
 END
@@ -135,7 +145,7 @@ make_mon() {
 	local nr
 	{
 		user mon. mon 'allow *'
-		user client.admin mon 'allow *' osd 'allow *' mgr 'allow *'
+		user client.admin mon 'allow *' osd 'allow *' mgr 'allow *' mds 'allow *'
 		user mgr.x mon 'allow profile mgr' osd 'allow *'
 		for ((nr = 0; nr < $1; nr++)); do
 			user "osd.$nr" mon 'allow profile osd' osd 'allow *'
@@ -161,6 +171,10 @@ run_daemon() {
 	mgr.*)
 		mkdir -p "$dir/$1"
 		ceph-mgr -c "$conf" -i "${1#*.}"
+		;;
+	mds.*)
+		mkdir -p "$dir/$1"
+		ceph-mds -c "$conf" -i "${1#*.}" >/dev/null
 		;;
 	*) die "there is no daemon '$1'" ;;
 	esac
@@ -196,10 +210,41 @@ pool() {
 	out=$(ceph osd pool create "$1" 8 8 replicated --size "${2:-1}" 2>&1) || die "$out"
 }
 
+fs() {
+	local out
+	[ -n "$(command -v ceph-mds)" ] || die "no CephFS here: run scripts/setup.sh cephfs"
+	pool "$1-meta" "${2:-1}"
+	pool "$1-data" "${2:-1}"
+	out=$(ceph fs new "$1" "$1-meta" "$1-data" 2>&1) || die "$out"
+	ceph auth get-or-create "mds.$1" mon 'profile mds' osd 'allow rwx' mds 'allow *' \
+		mgr 'profile mds' >>"$dir/keyring"
+	run_daemon mgr.x
+	run_daemon "mds.$1"
+}
+
+# A client gives up at once where the server is not up yet, so it is tried again. The space is known
+# when the manager has heard of the OSDs.
+mount_fs() {
+	local out i
+	[ -c /dev/fuse ] || die "this machine has no FUSE"
+	for ((i = 0; ; i++)); do
+		! out=$(ceph-fuse -c "$conf" --client_fs "$1" --pid_file "$dir/run/fuse.$1.pid" \
+			"$2" 2>&1) || break
+		[ "$i" -lt 100 ] || die "$out"
+		sleep 0.2
+	done
+	realpath "$2" >>"$dir/mounts"
+	for ((i = 0; i < 600; i++)); do
+		[ "$(stat -f -c %a "$2")" -eq 0 ] || return 0
+		sleep 0.2
+	done
+	die "'$2' has no room"
+}
+
 # Print the daemons that have run, but for the monitor, which others tell that they go.
 daemons() {
 	local file
-	for file in "$dir"/run/{osd,mgr}.*.pid; do
+	for file in "$dir"/run/{osd,mgr,mds}.*.pid; do
 		file=${file##*/}
 		echo "${file%.pid}"
 	done
@@ -226,8 +271,23 @@ end() {
 	done
 }
 
+# A mount whose cluster has gone waits for it for ever.
+leave_mounts() {
+	local file directory
+	for file in "$dir"/run/fuse.*.pid; do
+		file=${file##*/}
+		end KILL "${file%.pid}"
+	done
+	[ -e "$dir/mounts" ] || return 0
+	while read -r directory; do
+		umount --lazy "$directory" 2>/dev/null || :
+	done <"$dir/mounts"
+	rm "$dir/mounts"
+}
+
 stop() {
 	local names
+	leave_mounts
 	mapfile -t names < <(daemons)
 	end "$1" "${names[@]}"
 	end "$1" mon.a
@@ -241,6 +301,8 @@ wipe)
 	rm -rf "$dir"
 	;;
 pool) pool "${@:2}" ;;
+fs) fs "${@:2}" ;;
+mount) mount_fs "${2:?}" "${3:?}" ;;
 keyring) ceph auth get-or-create "client.${2:?}" "${@:3}" >>"$dir/keyring" ;;
 kill) end KILL "${2:?}" ;;
 pause) signal STOP "${2:?}" ;;

@@ -70,6 +70,14 @@ static void test_avx2(void **state)
 		skip();
 	check_lanes(8, sha256_8);
 }
+
+static void test_pair(void **state)
+{
+	(void)state;
+	if (!has_sha_instructions())
+		skip();
+	check_lanes(PAIR, sha256_pair);
+}
 #endif
 
 static void check_segment(size_t len)
@@ -186,6 +194,7 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(test_avx512),
 		cmocka_unit_test(test_avx2),
+		cmocka_unit_test(test_pair),
 #endif
 		cmocka_unit_test(test_zero),
 		cmocka_unit_test(test_segment),

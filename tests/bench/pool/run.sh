@@ -26,7 +26,8 @@
 #   send     what a series sends to another pool, beside other programs, and how fast
 #   served   disks over NBD, and by bitmaps of QEMU
 #   rbd      disks on RBD, beside "rbd export"; what librados itself does
-#   shards   pools in RADOS, beside librados, a local pool, "rbd import" and "rbd export"
+#   shards   pools in RADOS, beside librados, a local pool, "rbd import" and "rbd export", and borg
+#            in a CephFS, where there is FUSE
 #   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #

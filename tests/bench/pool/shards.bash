@@ -2,11 +2,18 @@
 # shellcheck shell=bash disable=SC2154 # what others here set
 # Pools in RADOS, on a small cluster of three OSDs with three copies: a first version and the
 # newest one beside what librados does with as many bytes, beside a pool on the disk that the OSDs
-# are on, and beside "rbd import" and "rbd export"; three shards at a time; a take-over.
+# are on, and beside "rbd import" and "rbd export"; three shards at a time; a take-over; the same
+# series of disks in a shard, in a local pool, in RBD, and by borg in a CephFS of the same cluster.
+
+# shellcheck source=tests/bench/pool/peers.bash
+. "$here/peers.bash"
 
 declare -A shards_mib=([full]=2048 [demo]=256)
 # Segments of the disk whose catalog is made of the journal.
 declare -A shards_segments=([full]=64000 [demo]=2000)
+
+# The series, of which RBD has each version as a whole, three times.
+declare -A shards_series=([full]=layouts [demo]=small)
 
 # shard_new [NAME]: in the directory of this name, which is the pool then.
 shard_new() {
@@ -134,6 +141,137 @@ take_overs() {
 	row "  segments that it makes the catalog of, a second" "$rate" ">= 20000" "$rate >= 20000"
 }
 
+# --- the same series, in all of them
+
+# Each KIND has KIND_new, KIND_save VOLUME FILE, KIND_back FILE, which writes the last one to
+# $dir/back, and KIND_clear, after which there is room for the next.
+declare -A series_titles=(
+	[in_rados]="revdedupctl, in RADOS"
+	[on_disk]="revdedupctl, on the disk of the OSDs"
+	[in_rbd]="rbd import, an image for each version"
+	[in_cephfs]="borg on CephFS"
+	[in_cephfs_raw]="borg on CephFS, --compression none"
+)
+
+in_rados_new() { shard_new series; }
+in_rados_save() { revdedupctl -q snapshot "$1" --from "$series/$2"; }
+in_rados_back() { revdedupctl -q restore "${1%-*}@latest" --to "$dir/back/out"; }
+in_rados_clear() {
+	rados -p bench -N "s$shard_nr" ls | xargs -r rados -p bench -N "s$shard_nr" rm
+	rm -rf "$REVDEDUP_POOL"
+}
+
+on_disk_new() { REVDEDUP_POOL=$dir/pool; new_pool; }
+on_disk_save() { in_rados_save "$@"; }
+on_disk_back() { in_rados_back "$@"; }
+on_disk_clear() { rm -rf "$REVDEDUP_POOL"; }
+
+in_rbd_new() { :; }
+in_rbd_save() { rbd import --no-progress "$series/$2" "bench/$2"; }
+in_rbd_back() { rbd export --no-progress "bench/$1" "$dir/back/out"; }
+in_rbd_clear() {
+	local name
+	for name in $(rbd ls bench); do
+		rbd rm --no-progress "bench/$name"
+	done
+}
+
+in_cephfs_new() { borg_init; }
+in_cephfs_save() { options='' borg_save "${2%.img}" "$series/$2"; }
+in_cephfs_back() { borg_back "${1%.img}"; }
+in_cephfs_clear() { rm -rf "$repo"; }
+in_cephfs_raw_new() { in_cephfs_new; }
+in_cephfs_raw_save() { options='--compression none' borg_save "${2%.img}" "$series/$2"; }
+in_cephfs_raw_back() { in_cephfs_back "$@"; }
+in_cephfs_raw_clear() { in_cephfs_clear; }
+
+# Print how many bytes the OSDs have taken, once they have given back what was removed.
+on_osds() {
+	local osd bytes last=-1
+	while :; do
+		bytes=0
+		for osd in 0 1 2; do
+			bytes=$((bytes + $(ceph daemon "osd.$osd" perf dump bluestore |
+				field bluestore_allocated)))
+		done
+		[ "$bytes" != "$last" ] || break
+		last=$bytes
+		sleep 3
+	done
+	echo "$bytes"
+}
+
+mount_cephfs() { "$cluster" mount files "$dir/cephfs"; }
+
+# What FUSE has in memory goes with the mount.
+mount_anew() {
+	! mountpoint -q "$dir/cephfs" || {
+		umount "$dir/cephfs"
+		mount_cephfs
+	}
+}
+
+# Set no_cephfs to the reason, if there can be none.
+make_cephfs() {
+	mkdir "$dir/cephfs"
+	if ! "$tree/scripts/setup.sh" cephfs; then
+		no_cephfs="ceph-mds and ceph-fuse cannot be installed"
+	elif ! no_cephfs=$({ "$cluster" fs files 3 && mount_cephfs; } 2>&1); then
+		no_cephfs=${no_cephfs:-it cannot be mounted}
+	else
+		no_cephfs=''
+	fi
+}
+
+# take_all KIND: the series. Appends to times and backs, and sets bytes.
+take_all() {
+	local volume file last before took=0
+	before=$(on_osds)
+	"$1_new" >/dev/null
+	while read -r volume file; do
+		turn "$1_save" "$volume" "$file"
+		took=$((took + usec))
+		last=$file
+	done <"$series/order"
+	times[$1]+=" $took"
+	if [ "$1" = on_disk ]; then
+		bytes[$1]=$(pool_bytes)
+	else
+		bytes[$1]=$((($(on_osds) - before) / 3))
+	fi
+	mount_anew
+	time_back "$1_back" "$last"
+	backs[$1]+=" $usec"
+	cmp "$series/$last" "$(find "$dir/back" -type f)" || die "$1: '$last' has changed"
+	rm -rf "$dir/back"
+	"$1_clear"
+}
+
+# In each round all take turns.
+same_series() {
+	local series no_cephfs i kind repo=$dir/cephfs/repo
+	local -A times=() bytes=() backs=()
+	local kinds=(in_rados on_disk in_rbd)
+	series=$("$here/series.sh" --size "${shards_series[$size]}")
+	make_cephfs
+	[ -n "$no_cephfs" ] || kinds+=(in_cephfs_raw in_cephfs)
+	for ((i = 0; i < rounds; i++)); do
+		for kind in "${kinds[@]}"; do
+			take_all "$kind"
+		done
+	done
+	printf '\n%-38s %10s %12s %12s\n' "$(wc -l <"$series/order") versions" "backup, s" \
+		"MiB a copy" "last back, s"
+	for kind in "${kinds[@]}"; do
+		# shellcheck disable=SC2086 # they are lists of numbers
+		print_peer "${series_titles[$kind]}" "$(median ${times[$kind]})" \
+			"${bytes[$kind]}" "$(median ${backs[$kind]})"
+	done
+	[ -z "$no_cephfs" ] || echo "borg on CephFS was not measured: $no_cephfs"
+	! mountpoint -q "$dir/cephfs" || umount "$dir/cephfs"
+	rmdir "$dir/cephfs"
+}
+
 part_shards() {
 	local cluster=$tree/tests/ceph/cluster.sh shard_nr=0 seed=1 pool=$REVDEDUP_POOL
 	"$tree/scripts/setup.sh" ceph
@@ -150,9 +288,10 @@ part_shards() {
 	beside_local
 	three_shards
 	take_overs
+	same_series
 	export REVDEDUP_POOL=$pool
 	"$cluster" wipe
 	trap clean_up EXIT
 	unset CEPH_CONF CLUSTER OSD_GIB
-	rm -rf "$dir"/shard* "$dir/other" "$dir/few.img"
+	rm -rf "$dir"/shard* "$dir/other" "$dir/few.img" "$dir/borg"
 }

@@ -95,7 +95,7 @@ static void hash_waiting(struct rd_hasher *hasher, struct waiting *waiting)
 	/* Lanes without a block hash the first one again, for nothing. */
 	for (i = waiting->nr; i < hasher->lanes; i++)
 		waiting->blocks[i] = waiting->blocks[0];
-	rd_lanes_sha256(waiting->blocks, digests);
+	rd_lanes_sha256(hasher->lanes, waiting->blocks, digests);
 	for (i = 0; i < waiting->nr; i++)
 		memcpy(waiting->fps[i]->b, digests[i], sizeof(waiting->fps[i]->b));
 	waiting->nr = 0;

@@ -2,7 +2,8 @@
 /*
  * SHA-256 (FIPS 180-4) of several messages of one block each, in the lanes of vectors;
  * see sha256_lanes.h. Word t of all messages is one vector. The rounds are those of the
- * standard, with vectors for words. sha256_rounds.h is compiled for two instruction sets.
+ * standard, with vectors for words. sha256_rounds.h is compiled for two instruction sets. The
+ * instructions for SHA need no lanes, and have two messages at a time all the same.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #ifdef __x86_64__
 
 #include <cpuid.h>
+#include <immintrin.h>
 
 static const u32 round_constants[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
@@ -46,26 +48,122 @@ static const u32 padding[16] = { 0x80000000, [15] = RD_BLOCK_SIZE * 8 };
 #define TARGET	__attribute__((target("avx2")))
 #define NAME(x)	x##_8
 #include "sha256_rounds.h"
+#undef TARGET
+
+/* --- by the instructions for SHA */
+
+#define PAIR	2
+#define TARGET	__attribute__((target("sha,ssse3,sse4.1")))
+
+/* The instructions have the words a, b, e and f in one register, and the others in the second. */
+struct pair_state {
+	__m128i abef[PAIR], cdgh[PAIR];
+};
+
+TARGET static inline void pair_load(const void *const blocks[PAIR], size_t offset,
+				    __m128i words[PAIR][4])
+{
+	const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+	unsigned int i, n;
+
+	for (n = 0; n < PAIR; n++)
+		for (i = 0; i < 4; i++)
+			words[n][i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)
+				((const u8 *)blocks[n] + offset) + i), swap);
+}
+
+/* Four rounds are a step, for which each message waits until its last one has ended. */
+TARGET static inline void pair_rounds(struct pair_state *state, __m128i w[PAIR][4])
+{
+	struct pair_state before = *state;
+	unsigned int n, t;
+
+#pragma GCC unroll 16
+	for (t = 0; t < 16; t++) {
+		const __m128i k = _mm_loadu_si128((const __m128i *)round_constants + t);
+
+#pragma GCC unroll 2
+		for (n = 0; n < PAIR; n++) {
+			__m128i x, last = w[n][(t + 3) % 4];
+
+			if (t >= 4) {
+				x = _mm_sha256msg1_epu32(w[n][t % 4], w[n][(t + 1) % 4]);
+				x = _mm_add_epi32(x, _mm_alignr_epi8(last, w[n][(t + 2) % 4], 4));
+				w[n][t % 4] = _mm_sha256msg2_epu32(x, last);
+			}
+			x = _mm_add_epi32(w[n][t % 4], k);
+			state->cdgh[n] = _mm_sha256rnds2_epu32(state->cdgh[n], state->abef[n], x);
+			x = _mm_shuffle_epi32(x, 0x0e);
+			state->abef[n] = _mm_sha256rnds2_epu32(state->abef[n], state->cdgh[n], x);
+		}
+	}
+	for (n = 0; n < PAIR; n++) {
+		state->abef[n] = _mm_add_epi32(state->abef[n], before.abef[n]);
+		state->cdgh[n] = _mm_add_epi32(state->cdgh[n], before.cdgh[n]);
+	}
+}
+
+TARGET static void sha256_pair(const void *const blocks[], u8 digests[][32])
+{
+	struct pair_state state;
+	__m128i words[PAIR][4];
+	unsigned int i, n;
+	size_t offset;
+
+	for (n = 0; n < PAIR; n++) {
+		const u32 *h = initial_state;
+
+		state.abef[n] = _mm_set_epi32(h[0], h[1], h[4], h[5]);
+		state.cdgh[n] = _mm_set_epi32(h[2], h[3], h[6], h[7]);
+	}
+	for (offset = 0; offset < RD_BLOCK_SIZE; offset += 64) {
+		pair_load(blocks, offset, words);
+		pair_rounds(&state, words);
+	}
+	for (n = 0; n < PAIR; n++)
+		memcpy(words[n], padding, sizeof(padding));
+	pair_rounds(&state, words);
+	for (n = 0; n < PAIR; n++) {
+		u32 h[8], abef[4], cdgh[4];
+
+		memcpy(abef, &state.abef[n], sizeof(abef));
+		memcpy(cdgh, &state.cdgh[n], sizeof(cdgh));
+		for (i = 0; i < 2; i++) {
+			h[i] = __builtin_bswap32(abef[3 - i]);
+			h[i + 2] = __builtin_bswap32(cdgh[3 - i]);
+			h[i + 4] = __builtin_bswap32(abef[1 - i]);
+			h[i + 6] = __builtin_bswap32(cdgh[1 - i]);
+		}
+		memcpy(digests[n], h, sizeof(h));
+	}
+}
+
+/* --- */
 
 static bool has_sha_instructions(void)
 {
 	unsigned int a, b, c, d;
 
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+	/* Those that have them have the other two. */
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA &&
+		__builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.1");
 }
 
 unsigned int rd_lanes(void)
 {
 	if (has_sha_instructions())
-		return 0;
+		return PAIR;
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
 		return 16;
 	return __builtin_cpu_supports("avx2") ? 8 : 0;
 }
 
-void rd_lanes_sha256(const void *const blocks[RD_LANES_MAX], u8 digests[RD_LANES_MAX][32])
+void rd_lanes_sha256(unsigned int lanes, const void *const blocks[RD_LANES_MAX],
+		     u8 digests[RD_LANES_MAX][32])
 {
-	if (rd_lanes() == 16)
+	if (lanes == PAIR)
+		sha256_pair(blocks, digests);
+	else if (lanes == 16)
 		sha256_16(blocks, digests);
 	else
 		sha256_8(blocks, digests);
@@ -78,8 +176,10 @@ unsigned int rd_lanes(void)
 	return 0;
 }
 
-void rd_lanes_sha256(const void *const blocks[RD_LANES_MAX], u8 digests[RD_LANES_MAX][32])
+void rd_lanes_sha256(unsigned int lanes, const void *const blocks[RD_LANES_MAX],
+		     u8 digests[RD_LANES_MAX][32])
 {
+	(void)lanes;
 	(void)blocks;
 	(void)digests;
 }
