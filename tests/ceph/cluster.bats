@@ -48,6 +48,8 @@ store() { timeout "$2" rados -p p put "$1" "$BATS_TEST_DIRNAME/cluster.sh"; }
 	cluster kill mgr.x
 }
 
+# Only a benchmark has one.
+# bats test_tags=soak
 @test "a CephFS, which is there again for another mount" {
 	[ -c /dev/fuse ] || skip "this machine has no FUSE"
 	cluster fs files 3
