@@ -282,10 +282,19 @@ enum dmr_route dmr_remap_route_discard(struct dmr_table *t, struct bio *bio)
 	return DMR_TAKEN;
 }
 
-/* May @bio not wait, and might @bdev have it wait? */
+/*
+ * Is @bio to be refused, as it may not wait, and @bdev might have it wait? Of a bio that is polled
+ * for, device-mapper takes EAGAIN for itself: it sends it again in a thread of its own, where
+ * the next EAGAIN goes to the program. So its submitter waits.
+ */
 static bool would_block(struct bio *bio, struct block_device *bdev)
 {
-	return (bio->bi_opf & REQ_NOWAIT) && !bdev_nowait(bdev);
+	if (!(bio->bi_opf & REQ_NOWAIT) || bdev_nowait(bdev))
+		return false;
+	if (!(bio->bi_opf & REQ_POLLED))
+		return true;
+	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
+	return false;
 }
 
 /*
@@ -293,7 +302,7 @@ static bool would_block(struct bio *bio, struct block_device *bdev)
  * block layer refuses to split one: a device could refuse a part when another part is in flight.
  * The EAGAIN of the whole comes in another context then, in which io_uring cannot hand the read
  * to a thread that may wait. So the program gets it, which has not asked for that, and the same
- * whenever it tries again.
+ * whenever it tries again. The worker splits one that is polled for; see would_block().
  */
 static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 {
@@ -306,6 +315,8 @@ static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 	len = dmr_remap_run_sectors(t, bio, place);
 	if (len < bio_sectors(bio)) {
 		if (bio->bi_opf & REQ_NOWAIT) {
+			if (bio->bi_opf & REQ_POLLED)
+				return DMR_DEFER;
 			bio_wouldblock_error(bio);
 			return DMR_TAKEN;
 		}
