@@ -245,8 +245,6 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	vol_remove
 	vol_create
 	places_are 0 16 "0,10,p100"
-	# The write-back that the batch has queued for a second later.
-	sleep 2
 	base_flushes
 	before=$reply
 	places_are 0 16 "0,10,p100"
