@@ -227,13 +227,14 @@ fs() {
 mount_fs() {
 	local out i
 	[ -c /dev/fuse ] || die "this machine has no FUSE"
+	# Before it is mounted, as this may be interrupted.
+	realpath "$2" >>"$dir/mounts"
 	for ((i = 0; ; i++)); do
 		! out=$(ceph-fuse -c "$conf" --client_fs "$1" --pid_file "$dir/run/fuse.$1.pid" \
 			"$2" 2>&1) || break
 		[ "$i" -lt 100 ] || die "$out"
 		sleep 0.2
 	done
-	realpath "$2" >>"$dir/mounts"
 	for ((i = 0; i < 600; i++)); do
 		[ "$(stat -f -c %a "$2")" -eq 0 ] || return 0
 		sleep 0.2
