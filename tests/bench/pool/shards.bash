@@ -73,6 +73,9 @@ beside_others() {
 beside_local() {
 	compare both_new shard_take_here local_take
 	row "first version / the same in a local pool, speed" "$(spread)"
+	# One of them is empty: it was made anew for the last turn, which was the other's.
+	shard_take_here
+	local_take
 	compare both_changed shard_take_here local_take
 	row "1 % changed / the same in a local pool, speed" "$(spread)"
 	compare true shard_read_here local_read
