@@ -182,7 +182,13 @@ in_rbd_clear() {
 in_cephfs_new() { borg_init; }
 in_cephfs_save() { options='' borg_save "${2%.img}" "$series/$2"; }
 in_cephfs_back() { borg_back "${1%.img}"; }
-in_cephfs_clear() { rm -rf "$repo"; }
+# Its server removes the objects of files some seconds later, and the OSDs may rest meanwhile.
+in_cephfs_clear() {
+	rm -rf "$repo"
+	until [ -z "$(rados -p files-data ls)" ]; do
+		sleep 1
+	done
+}
 in_cephfs_raw_new() { in_cephfs_new; }
 in_cephfs_raw_save() { options='--compression none' borg_save "${2%.img}" "$series/$2"; }
 in_cephfs_raw_back() { in_cephfs_back "$@"; }
