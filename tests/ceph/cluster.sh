@@ -263,8 +263,9 @@ end() {
 	local name pid pids=()
 	for name in "${@:2}"; do
 		pid=$(pid_of "$name") || continue
-		kill "-$1" "$pid"
-		kill -CONT "$pid"
+		# It may end, or have ended, by itself, as ceph-fuse does after umount.
+		kill "-$1" "$pid" 2>/dev/null || :
+		kill -CONT "$pid" 2>/dev/null || :
 		pids+=("$pid")
 	done
 	for pid in "${pids[@]}"; do
