@@ -227,13 +227,14 @@ fs() {
 mount_fs() {
 	local out i
 	[ -c /dev/fuse ] || die "this machine has no FUSE"
+	# Before it is mounted, as this may be interrupted.
+	realpath "$2" >>"$dir/mounts"
 	for ((i = 0; ; i++)); do
 		! out=$(ceph-fuse -c "$conf" --client_fs "$1" --pid_file "$dir/run/fuse.$1.pid" \
 			"$2" 2>&1) || break
 		[ "$i" -lt 100 ] || die "$out"
 		sleep 0.2
 	done
-	realpath "$2" >>"$dir/mounts"
 	for ((i = 0; i < 600; i++)); do
 		[ "$(stat -f -c %a "$2")" -eq 0 ] || return 0
 		sleep 0.2
@@ -262,8 +263,9 @@ end() {
 	local name pid pids=()
 	for name in "${@:2}"; do
 		pid=$(pid_of "$name") || continue
-		kill "-$1" "$pid"
-		kill -CONT "$pid"
+		# It may end, or have ended, by itself, as ceph-fuse does after umount.
+		kill "-$1" "$pid" 2>/dev/null || :
+		kill -CONT "$pid" 2>/dev/null || :
 		pids+=("$pid")
 	done
 	for pid in "${pids[@]}"; do

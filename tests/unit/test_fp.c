@@ -110,6 +110,8 @@ static void test_segment(void **state)
 	check_segment(RD_SEG_SIZE);
 	check_segment(RD_SEG_SIZE - RD_BLOCK_SIZE);
 	check_segment(17 * RD_BLOCK_SIZE);
+	check_segment(3 * RD_BLOCK_SIZE);
+	check_segment(2 * RD_BLOCK_SIZE);
 	check_segment(RD_BLOCK_SIZE);
 	check_segment(0);
 }

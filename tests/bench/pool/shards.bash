@@ -15,10 +15,20 @@ declare -A shards_segments=([full]=64000 [demo]=2000)
 # The series, of which RBD has each version as a whole, three times.
 declare -A shards_series=([full]=layouts [demo]=small)
 
-# shard_new [NAME]: in the directory of this name, which is the pool then.
+# Remove the pool, and what it has in RADOS, if it is a shard.
+shard_clear() {
+	local name
+	name=$(readlink "$REVDEDUP_POOL/data") || return 0
+	name=${name##*/}
+	rados -p bench -N "$name" ls | xargs -r rados -p bench -N "$name" rm
+	rm -rf "$REVDEDUP_POOL"
+}
+
+# shard_new [NAME]: in the directory of this name, which is the pool then. The OSDs have no room for
+# the shards of all rounds.
 shard_new() {
 	export REVDEDUP_POOL=$dir/${1:-shard}
-	rm -rf "$REVDEDUP_POOL"
+	shard_clear
 	shard_nr=$((shard_nr + 1))
 	revdedupctl init --quiet --compression "$compression" "${pool_options[@]}" --size 2T \
 		--data "ceph:bench/s$shard_nr" "$REVDEDUP_POOL"
@@ -73,6 +83,9 @@ beside_others() {
 beside_local() {
 	compare both_new shard_take_here local_take
 	row "first version / the same in a local pool, speed" "$(spread)"
+	# One of them is empty: it was made anew for the last turn, which was the other's.
+	shard_take_here
+	local_take
 	compare both_changed shard_take_here local_take
 	row "1 % changed / the same in a local pool, speed" "$(spread)"
 	compare true shard_read_here local_read
@@ -156,10 +169,7 @@ declare -A series_titles=(
 in_rados_new() { shard_new series; }
 in_rados_save() { revdedupctl -q snapshot "$1" --from "$series/$2"; }
 in_rados_back() { revdedupctl -q restore "${1%-*}@latest" --to "$dir/back/out"; }
-in_rados_clear() {
-	rados -p bench -N "s$shard_nr" ls | xargs -r rados -p bench -N "s$shard_nr" rm
-	rm -rf "$REVDEDUP_POOL"
-}
+in_rados_clear() { shard_clear; }
 
 on_disk_new() { REVDEDUP_POOL=$dir/pool; new_pool; }
 on_disk_save() { in_rados_save "$@"; }
@@ -179,7 +189,13 @@ in_rbd_clear() {
 in_cephfs_new() { borg_init; }
 in_cephfs_save() { options='' borg_save "${2%.img}" "$series/$2"; }
 in_cephfs_back() { borg_back "${1%.img}"; }
-in_cephfs_clear() { rm -rf "$repo"; }
+# Its server removes the objects of files some seconds later, and the OSDs may rest meanwhile.
+in_cephfs_clear() {
+	rm -rf "$repo"
+	until [ -z "$(rados -p files-data ls)" ]; do
+		sleep 1
+	done
+}
 in_cephfs_raw_new() { in_cephfs_new; }
 in_cephfs_raw_save() { options='--compression none' borg_save "${2%.img}" "$series/$2"; }
 in_cephfs_raw_back() { in_cephfs_back "$@"; }
@@ -278,7 +294,7 @@ part_shards() {
 	gcc -std=gnu11 -O2 -o "$dir/bin/rawrados" "$here/rawrados.c" -lrados
 	export CLUSTER=$dir/ceph OSD_GIB=40
 	# shellcheck disable=SC2064 # of this function, and not of the end
-	trap "'$cluster' wipe; clean_up" EXIT
+	trap "'$cluster' wipe || :; clean_up" EXIT
 	eval "$("$cluster" start 3)"
 	"$cluster" pool bench 3
 	title "pools in RADOS, three copies (${shards_mib[$size]} MiB, $compression)"
