@@ -444,6 +444,16 @@ moment() {
 	[ ! -e pool/boot/0000000000000001.result ]
 }
 
+@test "results go into no directory that a link leads to" {
+	guest login vm1
+	mkdir -m 700 elsewhere
+	ln -s ../elsewhere pool/boot
+	boot vm1
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot use '"*"pool/boot'"*"will not show this test"* ]]
+	[ -z "$(ls -A elsewhere)" ]
+}
+
 @test "a disk with a partition for UEFI boots by that, or as it is asked for" {
 	make_pool 128M
 	truncate -s 8M esp.img

@@ -113,13 +113,16 @@ const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u6
 
 static int make_directory(const struct ctl *ctl)
 {
+	RD_DIR DIR *dir = NULL;
 	RD_FREE char *path = rd_path_in(ctl->pool->path, DIRECTORY);
 
 	if (!path)
 		return -ENOMEM;
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", path);
-	return rd_check_directory(path) ? rd_err(-ENOTDIR, "cannot use '%s'", path) : 0;
+	/* A link, or a file, is none. */
+	dir = open_directory(ctl);
+	return dir ? 0 : rd_err(-ENOTDIR, "cannot use '%s'", path);
 }
 
 int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const void *data,

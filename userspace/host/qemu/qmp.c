@@ -191,7 +191,8 @@ static int take_event(struct rd_qmp *qmp)
 
 static int read_answer(struct rd_qmp *qmp)
 {
-	RD_BUFFER struct rd_buffer result = { 0 };
+	/* Not RD_BUFFER: it is handed on. */
+	struct rd_buffer result = { 0 };
 	unsigned int nr = 0;
 	int r;
 
@@ -222,6 +223,7 @@ static int read_answer(struct rd_qmp *qmp)
 		if (r)
 			break;
 	}
+	rd_buffer_free(&result);
 	return r;
 }
 
