@@ -214,6 +214,10 @@ job_nbd() {
 	[ "$tier" != soak ] || goal=(soak)
 	build tests/nbd programs
 	make -s -C tests/nbd "${goal[@]}"
+	# What QEMU answers, with sanitizers.
+	build tests/unit all
+	BUILD=$PWD/build/unit TMPDIR=$memory QEMU_ROUNDS=3 \
+		"$scripts/bats.sh" -f "a disk of a running QEMU" tests/nbd/served.bats
 }
 
 job_libvirt() {
