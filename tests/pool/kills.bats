@@ -495,6 +495,31 @@ refused() {
 	say "$round commands, $hits errors, $failed commands failed"
 }
 
+@test "no space for one commit of the catalog: it is as new as the data area" {
+	local nr=0 commits status
+	some_versions
+	scribble vm3
+	keep_base
+	REVDEDUP_FAIL_LOG=$PWD/out/steps "${ctl[@]}" snapshot vm3 --from img/vm3 >out/took
+	commits=$(grep -c "catalog-commit" out/steps)
+	[ "$commits" -gt 5 ]
+	while [ $((nr += 1)) -le "$commits" ]; do
+		from_base
+		status=0
+		REVDEDUP_FAIL=catalog-commit:$nr=ENOSPC "${ctl[@]}" snapshot vm3 --from img/vm3 \
+			>out/killed 2>&1 || status=$?
+		case $status in
+		0 | 12) ;;
+		*) fail_test "commit $nr: status $status: $(cat out/killed)" ;;
+		esac
+		settle snapshot vm3 --from img/vm3 ||
+			fail_test "commit $nr of $commits, status $status: see above; $(cat out/killed)"
+		must scrub
+	done
+	all_right
+	say "each of $commits commits had no room"
+}
+
 @test "a dry run of a repair: what a killed snapshot has left is of no version" {
 	local status=0
 	must init --compression none pool --size 256M --reserve 1M

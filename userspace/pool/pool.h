@@ -86,6 +86,8 @@ struct rd_pool {
 	i64 session;
 	struct rd_lock session_lock;
 	bool is_ahead;			/* the journal: of what the catalog has noted */
+	u64 journal;			/* that was written to last, and how far at most */
+	u64 journal_seq;
 	struct rd_buffer fenced_off;	/* i64: sessions that died, see fence.h */
 };
 

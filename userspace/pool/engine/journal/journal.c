@@ -54,6 +54,21 @@ static int add_frame(struct writer *writer, u64 *ret)
 	return r ? cannot_write(pool, r) : 0;
 }
 
+/* A part is about to be written at the end. */
+static void note_written(struct writer *writer)
+{
+	struct rd_pool *pool = writer->pool;
+
+	pool->is_ahead = true;
+	/* Nobody reads a new one that the superblock does not name yet. */
+	if (writer->journal != pool->area.super.journal_id)
+		return;
+	if (pool->journal != writer->journal)
+		pool->journal_seq = 0;
+	pool->journal = writer->journal;
+	pool->journal_seq = rd_max(pool->journal_seq, writer->end.seq + 1);
+}
+
 /* Write writer->part, whose payload is there, at the end. */
 static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64 generation,
 		      size_t len, u64 link)
@@ -75,7 +90,7 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	part->before = cpu_to_le32(end->last_crc);
 	part->crc = cpu_to_le32(rd_journal_part_crc(part, len));
 	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
-	writer->pool->is_ahead = true;
+	note_written(writer);
 	r = rd_area_log(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
 			rd_slot_offset(end->frame, end->block));
 	if (r)
@@ -408,6 +423,21 @@ int rd_journal_follow(struct rd_pool *pool)
 
 /* --- what the outbox has */
 
+/*
+ * Where the catalog could not note what was appended, for want of room, that is written again as
+ * it was, and parts that came behind it would still follow: when this session has ended, they
+ * would be of a catalog that is newer than ours. Write over them.
+ */
+static int append_over_rest(struct writer *writer)
+{
+	const struct rd_pool *pool = writer->pool;
+	int r = 0;
+
+	while (!r && pool->journal == writer->journal && writer->end.seq < pool->journal_seq)
+		r = append_mark(writer);
+	return r;
+}
+
 static int append_and_sync(struct writer *writer, bool mark)
 {
 	struct rd_journal_end before = writer->end;
@@ -416,6 +446,8 @@ static int append_and_sync(struct writer *writer, bool mark)
 	r = append_outbox(writer);
 	if (!r && mark)
 		r = append_mark(writer);
+	if (!r)
+		r = append_over_rest(writer);
 	if (!r)
 		r = rd_failpoint("journal-appended");
 	/* The caller relies on this one even if there was nothing to append. */
