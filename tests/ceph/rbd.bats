@@ -18,9 +18,14 @@ load ceph
 	rm held
 	wait $writer
 	while [ "$number" -lt 12 ]; do
-		rbd bench --io-type write --io-size 16K --io-total 8M --io-pattern rand \
+		rbd bench --io-type write --io-size 16K --io-total 16M --io-pattern rand \
 			"$rbd/disk" >/dev/null 3>&- &
 		writer=$!
+		# What is written by a client that opens the image while a snapshot is made was once
+		# in that snapshot, and not in RBD's list.
+		until rbd lock ls "$rbd/disk" | grep -q auto || ! kill -0 $writer 2>/dev/null; do
+			:
+		done
 		take disk changed
 		wait $writer
 	done
