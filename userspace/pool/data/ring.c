@@ -304,29 +304,11 @@ static short events_of(const struct rd_op *op)
 	return op->events ? op->events : POLLIN;
 }
 
-/*
- * The kernel first tries each operation without waiting. Where a device is made of others it may
- * tell of a refusal too late to hand the operation to a thread that may wait, and then tells us:
- * again each time, unless it goes to such a thread at once.
- */
-static void may_wait(struct io_uring_sqe *sqe, const struct rd_op *op)
-{
-	if (op->is_refused)
-		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-}
-
-static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
+static void prepare_whole(struct io_uring_sqe *sqe, struct rd_op *op)
 {
 	/* The kernel takes at most this many vectors. */
 	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
-	struct iovec cut;
 
-	if (take_cut(op, &cut)) {
-		prepare_cut(sqe, op, &cut);
-		may_wait(sqe, op);
-		io_uring_sqe_set_data(sqe, op);
-		return;
-	}
 	switch (op->kind) {
 	case RD_OP_READ:
 		io_uring_prep_readv(sqe, op->fd, op->iov, nr, op->offset);
@@ -338,7 +320,23 @@ static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 		io_uring_prep_poll_add(sqe, op->fd, events_of(op));
 		break;
 	}
-	may_wait(sqe, op);
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
+{
+	struct iovec cut;
+
+	if (take_cut(op, &cut))
+		prepare_cut(sqe, op, &cut);
+	else
+		prepare_whole(sqe, op);
+	/*
+	 * The kernel first tries each operation without waiting. Where a device is made of others
+	 * it may tell of a refusal too late to hand the operation to a thread that may wait, and
+	 * then tells us: again each time, unless it goes to such a thread at once.
+	 */
+	if (op->is_refused)
+		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
 	io_uring_sqe_set_data(sqe, op);
 }
 
