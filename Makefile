@@ -10,7 +10,8 @@
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make bench-nbd     how fast versions are read over NBD, the same
-#   make figures       all of these, as far as there are no results: a day
+#   make figures       all of these, as far as there are no results: a day; figures-small: on less
+#                      content and in fewer rounds, in two hours
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make install-proxmox  the plugin for Proxmox VE
@@ -89,6 +90,9 @@ bench-nbd:
 
 figures:
 	tests/bench/figures.sh
+
+figures-small:
+	tests/bench/figures.sh --small
 
 demo:
 	scripts/demo.sh
@@ -196,6 +200,6 @@ clean:
 	rm -rf build
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool bench-nbd figures demo demo-host install install-programs \
-	install-docs install-host install-plugin install-proxmox install-module deb dist repo rpm \
-	sbom uninstall clean
+	bench-table bench-pool bench-nbd figures figures-small demo demo-host install \
+	install-programs install-docs install-host install-plugin install-proxmox \
+	install-module deb dist repo rpm sbom uninstall clean
