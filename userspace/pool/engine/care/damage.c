@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
@@ -43,7 +44,7 @@ struct damage {
 	struct rd_hasher *hasher;
 	struct rd_blocks *blocks;
 	struct page *pages;		/* by frame; U64_MAX: none */
-	u8 *data;			/* a block */
+	u8 *data;			/* a segment */
 	struct rd_fp found[RD_SEG_BLOCKS];
 	struct rd_fp stored[RD_SEG_BLOCKS];
 	struct rd_blame blame;
@@ -156,23 +157,21 @@ static int note_rows(struct damage *damage, i64 recipe, u32 block, u32 nr, u32 b
  */
 static int read_blocks(struct damage *damage, const struct rd_map *map, bool all)
 {
+	rd_place places[RD_SEG_BLOCKS];
 	unsigned int i;
 	int r;
 
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		places[i] = all || find_bad(damage, map->at[i]) ? map->at[i] : 0;
 	rd_blocks_forget(damage->blocks);
+	r = rd_blocks_read_all(damage->blocks, places, RD_SEG_BLOCKS, damage->data);
+	if (r < 0)
+		return r;
 	memcpy(damage->found, damage->stored, sizeof(damage->found));
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(map->at[i]) != RD_OWN ||
-		    !(all || find_bad(damage, map->at[i])))
-			continue;
-		r = rd_blocks_read(damage->blocks, map->at[i], damage->data);
-		/* That says nothing of the block. */
-		if (r == -ENOMEM)
-			return r;
-		if (r)
-			memset(damage->data, 0, RD_BLOCK_SIZE);
-		rd_fp_blocks(damage->hasher, damage->data, 1, &damage->found[i]);
-	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (places[i])
+			rd_fp_blocks(damage->hasher, damage->data + (size_t)i * RD_BLOCK_SIZE, 1,
+				     &damage->found[i]);
 	return 0;
 }
 
@@ -445,7 +444,7 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	damage->hasher = rd_hasher_new();
 	damage->blocks = rd_blocks_new(damage->pool);
 	damage->pages = malloc(NR_PAGES * sizeof(*damage->pages));
-	damage->data = malloc(RD_BLOCK_SIZE);
+	damage->data = rd_alloc_direct(RD_SEG_SIZE);
 	if (!damage->resolver || !damage->hasher || !damage->blocks ||
 	    !damage->pages || !damage->data)
 		return -ENOMEM;
