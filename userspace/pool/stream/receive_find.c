@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "possess.h"
@@ -279,7 +280,7 @@ int rd_receive_fill(struct rd_receiver *receiver, const struct rd_arriving *arri
 		if (!map.at[i] && !rd_slots_test(&arriving->need.need, i))
 			memset(data + (size_t)i * RD_BLOCK_SIZE, 0, RD_BLOCK_SIZE);
 	}
-	return rd_blocks_read_all(receiver->blocks, map.at, data);
+	return rd_blocks_read_all(receiver->blocks, map.at, RD_SEG_BLOCKS, data);
 }
 
 /* --- proofs */
@@ -303,7 +304,7 @@ static int read_to_prove(struct rd_receiver *receiver, const struct rd_arriving 
 		    !rd_slots_test(&arriving->need.prove, i))
 			map.at[i] = 0;
 	rd_blocks_forget(receiver->blocks);
-	return rd_blocks_read_all(receiver->blocks, map.at, receiver->data);
+	return rd_blocks_read_all(receiver->blocks, map.at, RD_SEG_BLOCKS, receiver->data);
 }
 
 int rd_receive_is_proven(struct rd_receiver *receiver, struct rd_arriving *arriving,
@@ -359,7 +360,7 @@ int rd_receive_find_new(struct rd_receiver *receiver)
 	receiver->blocks = rd_blocks_new(receiver->pool);
 	receiver->decoder = ZSTD_createDCtx();
 	receiver->digest = EVP_MD_CTX_new();
-	receiver->data = malloc(RD_SEG_SIZE);
+	receiver->data = rd_alloc_direct(RD_SEG_SIZE);
 	return receiver->hasher && receiver->resolver && receiver->blocks &&
 		receiver->decoder && receiver->digest && receiver->data ? 0 : -ENOMEM;
 }

@@ -69,22 +69,18 @@ int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BL
 	return r;
 }
 
-/* Read a frame at once, or block by block where it is a pack, or a part of it cannot be read. */
-static void read_content(struct copy *copy, u64 frame, const struct item *item)
+/* Read what lives in a frame. What cannot be read is zeros. */
+static int read_content(struct copy *copy, u64 frame, const struct item *item)
 {
+	rd_place places[RD_SEG_BLOCKS];
 	unsigned int i;
+	int r;
 
-	if (!rd_frame_is_packed(frame) &&
-	    !rd_area_read(&copy->pool->area, copy->data, RD_SEG_SIZE, rd_frame_offset(frame)))
-		return;
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		places[i] = rd_fp_is_zero(&item->fps[i]) ? 0 : rd_place_make(RD_OWN, frame, i);
 	rd_blocks_forget(copy->blocks);
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		u8 *to = copy->data + (size_t)i * RD_BLOCK_SIZE;
-
-		if (rd_fp_is_zero(&item->fps[i]) ||
-		    rd_blocks_read(copy->blocks, rd_place_make(RD_OWN, frame, i), to))
-			memset(to, 0, RD_BLOCK_SIZE);
-	}
+	r = rd_blocks_read_all(copy->blocks, places, RD_SEG_BLOCKS, copy->data);
+	return r < 0 ? r : 0;
 }
 
 /* Only what is sound is copied. Returns how many blocks are not. */
@@ -158,9 +154,10 @@ static int read_frame(struct copy *copy, u64 frame, struct item *item, unsigned 
 		*ret_damaged = lost;
 		if (!rd_is_zero(item->live, sizeof(item->live))) {
 			r = rd_failpoint("copies-content");
+			if (!r)
+				r = read_content(copy, frame, item);
 			if (r)
 				break;
-			read_content(copy, frame, item);
 			*ret_damaged += leave_damaged(copy, item);
 		}
 		if (!*ret_damaged)

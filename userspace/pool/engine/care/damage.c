@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
@@ -24,13 +25,7 @@
 #define MAX_SUSPECTS	(128U << 10)
 #define MAX_ROWS	(256U << 10)
 #define BATCH		512		/* recipes in a transaction */
-#define NR_PAGES	1024		/* of fingerprints that are kept: 8 MiB */
 #define NO_BLOCK	U32_MAX
-
-struct page {
-	u64 frame;
-	struct rd_fp fps[RD_SEG_BLOCKS];
-};
 
 struct damage {
 	struct rd_pool *pool;
@@ -42,8 +37,7 @@ struct damage {
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
 	struct rd_blocks *blocks;
-	struct page *pages;		/* by frame; U64_MAX: none */
-	u8 *data;			/* a block */
+	u8 *data;			/* a segment */
 	struct rd_fp found[RD_SEG_BLOCKS];
 	struct rd_fp stored[RD_SEG_BLOCKS];
 	struct rd_blame blame;
@@ -74,42 +68,6 @@ static int make_list(struct damage *damage)
 	for (i = 0; i < list->nr && list->blocks; i++)
 		list->blocks[i].place = places[i];
 	return list->blocks ? 0 : -ENOMEM;
-}
-
-/* --- fingerprints */
-
-static void forget_pages(struct damage *damage)
-{
-	unsigned int i;
-
-	for (i = 0; i < NR_PAGES; i++)
-		damage->pages[i].frame = U64_MAX;
-}
-
-static const struct rd_fp *get_page(struct damage *damage, u64 frame)
-{
-	struct page *page = &damage->pages[frame % NR_PAGES];
-
-	if (page->frame == frame)
-		return page->fps;
-	page->frame = frame;
-	rd_area_get_fps(&damage->pool->area, frame, 1, page->fps);
-	return page->fps;
-}
-
-static void get_fps(struct damage *damage, const struct rd_map *map)
-{
-	unsigned int i;
-
-	memset(damage->stored, 0, sizeof(damage->stored));
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = map->at[i];
-
-		if (rd_place_kind(place) == RD_OWN &&
-		    rd_area_has_frame(&damage->pool->area, rd_place_id(place)))
-			damage->stored[i] =
-				get_page(damage, rd_place_id(place))[rd_place_slot(place)];
-	}
 }
 
 /* --- whose it is */
@@ -156,23 +114,21 @@ static int note_rows(struct damage *damage, i64 recipe, u32 block, u32 nr, u32 b
  */
 static int read_blocks(struct damage *damage, const struct rd_map *map, bool all)
 {
+	rd_place places[RD_SEG_BLOCKS];
 	unsigned int i;
 	int r;
 
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		places[i] = all || find_bad(damage, map->at[i]) ? map->at[i] : 0;
 	rd_blocks_forget(damage->blocks);
+	r = rd_blocks_read_all(damage->blocks, places, RD_SEG_BLOCKS, damage->data);
+	if (r < 0)
+		return r;
 	memcpy(damage->found, damage->stored, sizeof(damage->found));
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(map->at[i]) != RD_OWN ||
-		    !(all || find_bad(damage, map->at[i])))
-			continue;
-		r = rd_blocks_read(damage->blocks, map->at[i], damage->data);
-		/* That says nothing of the block. */
-		if (r == -ENOMEM)
-			return r;
-		if (r)
-			memset(damage->data, 0, RD_BLOCK_SIZE);
-		rd_fp_blocks(damage->hasher, damage->data, 1, &damage->found[i]);
-	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (places[i])
+			rd_fp_blocks(damage->hasher, damage->data + (size_t)i * RD_BLOCK_SIZE, 1,
+				     &damage->found[i]);
 	return 0;
 }
 
@@ -241,7 +197,8 @@ static int examine(struct damage *damage, i64 id)
 	r = rd_resolve(damage->resolver, id, &recipe.map, &recipe.fp);
 	if (r)
 		return r == -EUCLEAN || r == -ENOENT ? note_lost(damage, id, NULL) : r;
-	get_fps(damage, &recipe.map);
+	rd_resolver_read_fps(damage->resolver, &damage->pool->area, &recipe.map,
+			     damage->stored);
 	good = rd_fps_are_of(damage->hasher, damage->stored, &recipe.fp);
 	r = read_blocks(damage, &recipe.map, !good);
 	if (r)
@@ -268,7 +225,7 @@ static int examine_doubtful(struct damage *damage)
 		return r;
 	}
 	rd_resolver_forget(damage->resolver);
-	forget_pages(damage);
+	rd_resolver_forget_fps(damage->resolver);
 	for (i = 0; i < damage->nr_doubtful && !r; i++)
 		r = examine(damage, damage->doubtful[i]);
 	rd_sql_end_read(pool->sql);
@@ -293,7 +250,7 @@ static int look_at(struct damage *damage, i64 id, bool *ret_doubtful)
 		*ret_doubtful = find_bad(damage, map.at[i]);
 	if (*ret_doubtful || !damage->is_first)
 		return 0;
-	get_fps(damage, &map);
+	rd_resolver_read_fps(damage->resolver, &damage->pool->area, &map, damage->stored);
 	*ret_doubtful = !rd_fps_are_of(damage->hasher, damage->stored, &fp);
 	return 0;
 }
@@ -351,7 +308,7 @@ static int walk(struct damage *damage)
 	i64 above;
 	int r;
 
-	forget_pages(damage);
+	rd_resolver_forget_fps(damage->resolver);
 	damage->youngest = 0;
 	do {
 		above = damage->youngest;
@@ -444,10 +401,8 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	damage->resolver = rd_resolver_new(damage->pool->sql);
 	damage->hasher = rd_hasher_new();
 	damage->blocks = rd_blocks_new(damage->pool);
-	damage->pages = malloc(NR_PAGES * sizeof(*damage->pages));
-	damage->data = malloc(RD_BLOCK_SIZE);
-	if (!damage->resolver || !damage->hasher || !damage->blocks ||
-	    !damage->pages || !damage->data)
+	damage->data = rd_alloc_direct(RD_SEG_SIZE);
+	if (!damage->resolver || !damage->hasher || !damage->blocks || !damage->data)
 		return -ENOMEM;
 	/* All recipes are followed once in a round, with its first part. */
 	damage->is_first = !damage->survey.next_frame;
@@ -481,7 +436,6 @@ int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_
 	rd_resolver_free(damage->resolver);
 	rd_hasher_free(damage->hasher);
 	rd_blocks_free(damage->blocks);
-	free(damage->pages);
 	free(damage->data);
 	return r;
 }

@@ -88,21 +88,6 @@ static int read_catalog(struct rd_pool *pool)
 
 /* --- is that what is there? */
 
-/* What cannot be read is not what it was. */
-static void read_segment(struct samples *samples, const struct rd_map *map)
-{
-	unsigned int i;
-
-	memset(samples->data, 0, RD_SEG_SIZE);
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = map->at[i];
-		u8 *to = samples->data + (size_t)i * RD_BLOCK_SIZE;
-
-		if (rd_place_kind(place) == RD_OWN && rd_blocks_read(samples->blocks, place, to))
-			memset(to, 0xff, RD_BLOCK_SIZE);
-	}
-}
-
 static int try_sample(struct samples *samples, i64 id)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS];
@@ -114,7 +99,11 @@ static int try_sample(struct samples *samples, i64 id)
 	r = rd_resolve(samples->resolver, id, &map, &want);
 	if (r)
 		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
-	read_segment(samples, &map);
+	memset(samples->data, 0, RD_SEG_SIZE);
+	r = rd_blocks_read_all(samples->blocks, map.at, RD_SEG_BLOCKS, samples->data);
+	/* What cannot be read is not what it was. */
+	if (r)
+		return r < 0 ? r : 0;
 	rd_fp_segment(samples->hasher, samples->data, RD_SEG_SIZE, fps, &fp);
 	samples->nr_good += rd_seg_fp_equal(&fp, &want);
 	return 0;

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "pool/catalog/packs.h"
+#include "pool/data/ring.h"
 #include "blocks.h"
 
 #define NR_HEADS	16
@@ -26,6 +28,7 @@ struct known_group {
 struct rd_blocks {
 	struct rd_pool *pool;
 	struct rd_packer *packer;
+	struct rd_ring *ring;			/* NULL: not needed yet */
 	rd_find_pack_fn *find;
 	void *ctx;
 	unsigned int next_pack, next_group;	/* to be replaced */
@@ -60,6 +63,7 @@ void rd_blocks_free(struct rd_blocks *blocks)
 {
 	if (!blocks)
 		return;
+	rd_ring_free(blocks->ring);
 	rd_packer_free(blocks->packer);
 	free(blocks);
 }
@@ -180,37 +184,119 @@ int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to)
 	return rd_area_read(area, to, RD_BLOCK_SIZE, rd_place_offset(place));
 }
 
-/* How many blocks from @i on lie in a row, in one ordinary frame? */
-static unsigned int run_length(const rd_place places[RD_SEG_BLOCKS], unsigned int i)
+/* --- many at a time */
+
+/* Blocks that lie in a row in an ordinary frame, or one of a pack. */
+struct run {
+	struct rd_op op;
+	unsigned int first, nr;
+	int r;
+};
+
+static void was_read(struct rd_op *op, int r)
+{
+	struct run *run = op->ctx;
+
+	run->r = r;
+}
+
+/* How many places from @i on are in a row, in one ordinary frame? */
+static unsigned int run_length(const rd_place *places, unsigned int i, unsigned int nr)
 {
 	unsigned int end = i + 1;
 
-	while (!rd_frame_is_packed(rd_place_id(places[i])) && end < RD_SEG_BLOCKS &&
+	while (!rd_frame_is_packed(rd_place_id(places[i])) && end < nr &&
 	       places[end] == places[i] + (end - i) &&
 	       rd_place_id(places[end]) == rd_place_id(places[i]))
 		end++;
 	return end - i;
 }
 
-int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place places[RD_SEG_BLOCKS], u8 *data)
+static void submit(struct rd_blocks *blocks, struct run *run, rd_place place, u8 *to)
 {
-	unsigned int i, len;
-	int r = 0;
+	run->op = (struct rd_op){
+		.kind = RD_OP_READ,
+		.store = blocks->pool->area.store,
+		.offset = rd_place_offset(place),
+		.own = { to, (size_t)run->nr * RD_BLOCK_SIZE },
+		.done = was_read,
+		.ctx = run,
+	};
+	rd_ring_submit(blocks->ring, &run->op);
+}
 
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i += len) {
-		u8 *to = data + (size_t)i * RD_BLOCK_SIZE;
+/* Read what is in ordinary frames, all of it at once. Returns the number of @runs. */
+static unsigned int submit_all(struct rd_blocks *blocks, const rd_place *places, unsigned int nr,
+			       u8 *data, struct run *runs)
+{
+	unsigned int i, len, nr_runs = 0;
+
+	for (i = 0; i < nr; i += len) {
+		struct run *run = &runs[nr_runs];
 
 		len = 1;
-		if (!places[i])
+		if (rd_place_kind(places[i]) != RD_OWN)
 			continue;
-		len = run_length(places, i);
-		if (len == 1)
-			r = rd_blocks_read(blocks, places[i], to);
-		else if (!rd_area_has_frame(&blocks->pool->area, rd_place_id(places[i])))
-			r = -EBADMSG;
-		else
-			r = rd_area_read(&blocks->pool->area, to, (size_t)len * RD_BLOCK_SIZE,
-					 rd_place_offset(places[i]));
+		len = run_length(places, i, nr);
+		nr_runs++;
+		run->first = i;
+		run->nr = len;
+		run->r = -EBADMSG;
+		if (!rd_frame_is_packed(rd_place_id(places[i])))
+			submit(blocks, run, places[i], data + (size_t)i * RD_BLOCK_SIZE);
+	}
+	return nr_runs;
+}
+
+static int wait_for_all(struct rd_blocks *blocks)
+{
+	int r = 0;
+
+	while (!r && rd_ring_busy(blocks->ring))
+		r = rd_ring_wait(blocks->ring);
+	if (r) {
+		/* That waits for what is in flight, into buffers of the caller. */
+		rd_ring_free(blocks->ring);
+		blocks->ring = NULL;
 	}
 	return r;
+}
+
+/* Block by block, so that one that cannot be read spoils no other. */
+static int read_alone(struct rd_blocks *blocks, const struct run *run, const rd_place *places,
+		      u8 *data, bool *ret_all)
+{
+	unsigned int i;
+	int r;
+
+	for (i = run->first; i < run->first + run->nr; i++) {
+		u8 *to = data + (size_t)i * RD_BLOCK_SIZE;
+
+		r = rd_blocks_read(blocks, places[i], to);
+		if (r == -ENOMEM)
+			return r;
+		if (r)
+			memset(to, 0, RD_BLOCK_SIZE);
+		*ret_all &= !r;
+	}
+	return 0;
+}
+
+int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place *places, unsigned int nr, u8 *data)
+{
+	RD_FREE struct run *runs = malloc(nr * sizeof(*runs));
+	unsigned int i, nr_runs;
+	bool all = true;
+	int r = runs || !nr ? 0 : -ENOMEM;
+
+	if (!r && !blocks->ring)
+		r = rd_ring_new(&blocks->ring, 64);
+	if (r)
+		return r;
+	nr_runs = submit_all(blocks, places, nr, data, runs);
+	r = wait_for_all(blocks);
+	for (i = 0; i < nr_runs && !r; i++)
+		if (runs[i].r)
+			r = read_alone(blocks, &runs[i], places, data, &all);
+	return r ? r : !all;
 }

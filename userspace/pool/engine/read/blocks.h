@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Read blocks one by one, wherever they are: for what is damaged, and for what is rare. What is
- * read in bulk reads frames and packs itself.
+ * Read blocks, wherever they are. Who reads all of a version or of the pool, or for several
+ * threads, reads frames and packs itself.
  *
  * Groups of packs that were decoded are kept for the blocks beside, so blocks are best read in
  * the order of their slots.
@@ -32,9 +32,10 @@ void rd_blocks_forget(struct rd_blocks *blocks);
 int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to);
 
 /*
- * Read those of the 512 blocks at @places that have one, which is OWN, to where they are in the
- * segment @data. Places in a row are one read.
+ * Read the blocks at those of @nr places that are OWN, each to where it is among them in @data,
+ * which is aligned. Places in a row are one read, and several are read at once. What cannot be read
+ * is zeros, as no block of the pool is. 1: there is such a block. -ENOMEM, or -errno of the ring.
  */
-int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place places[RD_SEG_BLOCKS], u8 *data);
+int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place *places, unsigned int nr, u8 *data);
 
 #endif

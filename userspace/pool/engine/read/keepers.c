@@ -13,10 +13,9 @@ struct rd_keepers {
 	struct rd_pool *pool;
 	struct rd_blocks *blocks;
 	struct rd_hasher *hasher;
-	u8 *data;			/* a block a keeper */
+	rd_place places[RD_KEEPERS];	/* in order, each once */
+	u8 *data;			/* a block a place */
 	struct rd_fp fps[RD_KEEPERS];	/* of these */
-	struct rd_keeper **list;	/* in the order of places */
-	unsigned int nr;
 };
 
 struct rd_keepers *rd_keepers_new(struct rd_pool *pool)
@@ -58,80 +57,56 @@ static u8 *data_of(struct rd_keepers *keepers, unsigned int i)
 	return keepers->data + (size_t)i * RD_BLOCK_SIZE;
 }
 
-/* A block that cannot be read is zeros, of which no block has the fingerprint. */
-static int read_alone(struct rd_keepers *keepers, unsigned int i)
+/* With a rate, little at once. */
+static int read_places(struct rd_keepers *keepers, unsigned int nr, struct rd_pace *pace)
 {
-	int r = rd_blocks_read(keepers->blocks, keepers->list[i]->at, data_of(keepers, i));
+	unsigned int at_once = rd_pace_at_once(pace, RD_KEEPERS * RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	unsigned int i, len;
+	int r = 0;
 
-	if (r)
-		memset(data_of(keepers, i), 0, RD_BLOCK_SIZE);
-	return r == -ENOMEM ? r : 0;
-}
-
-/*
- * Read the raw blocks from number @first on that are in a row, some perhaps more than once.
- * *@ret_nr: how many keepers that is.
- */
-static int read_run(struct rd_keepers *keepers, unsigned int first, unsigned int *ret_nr)
-{
-	struct rd_keeper **list = &keepers->list[first];
-	const struct rd_area *area = &keepers->pool->area;
-	rd_place at = list[0]->at;
-	unsigned int nr = 1, len, i;
-
-	*ret_nr = 1;
-	if (rd_frame_is_packed(rd_place_id(at)) || !rd_area_has_frame(area, rd_place_id(at)))
-		return read_alone(keepers, first);
-	while (first + nr < keepers->nr && list[nr]->at - list[nr - 1]->at <= 1 &&
-	       rd_place_id(list[nr]->at) == rd_place_id(at))
-		nr++;
-	len = list[nr - 1]->at - at + 1;
-	if (rd_area_read(area, data_of(keepers, first), (size_t)len * RD_BLOCK_SIZE,
-			 rd_place_offset(at)))
-		return read_alone(keepers, first);
-	/* From behind, as there are no more blocks than keepers. */
-	for (i = nr; i-- > 0;)
-		memmove(data_of(keepers, first + i),
-			data_of(keepers, first + (list[i]->at - at)), RD_BLOCK_SIZE);
-	*ret_nr = nr;
-	return 0;
+	for (i = 0; i < nr && r >= 0; i += len) {
+		len = rd_min(nr - i, at_once);
+		r = rd_blocks_read_all(keepers->blocks, &keepers->places[i], len,
+				       data_of(keepers, i));
+		rd_pace(pace, (u64)len * RD_BLOCK_SIZE);
+	}
+	return r < 0 ? r : 0;
 }
 
 /* A pack may have moved since it was looked for: then its blocks are elsewhere. */
 static int read_again(struct rd_keepers *keepers, unsigned int i)
 {
-	struct rd_keeper *keeper = keepers->list[i];
+	u8 *data = data_of(keepers, i);
 	int r;
 
-	if (keeper->is_sound || !rd_frame_is_packed(rd_place_id(keeper->at)))
-		return 0;
 	rd_blocks_forget(keepers->blocks);
-	r = read_alone(keepers, i);
-	rd_fp_blocks(keepers->hasher, data_of(keepers, i), 1, &keepers->fps[i]);
-	keeper->is_sound = rd_fp_equal(&keepers->fps[i], &keeper->fp);
-	return r;
+	r = rd_blocks_read_all(keepers->blocks, &keepers->places[i], 1, data);
+	rd_fp_blocks(keepers->hasher, data, 1, &keepers->fps[i]);
+	return r < 0 ? r : 0;
 }
 
 int rd_keepers_read(struct rd_keepers *keepers, struct rd_keeper **list, unsigned int nr,
 		    struct rd_pace *pace)
 {
-	unsigned int i, len;
-	int r = 0;
+	unsigned int i, at = 0, nr_places = 0;
+	int r;
 
-	keepers->list = list;
-	keepers->nr = nr;
-	rd_blocks_forget(keepers->blocks);
 	qsort(list, nr, sizeof(*list), compare_places);
-	for (i = 0; i < nr && !r; i += len) {
-		r = read_run(keepers, i, &len);
-		rd_pace(pace, (u64)len * RD_BLOCK_SIZE);
-	}
+	for (i = 0; i < nr; i++)
+		if (!nr_places || list[i]->at != keepers->places[nr_places - 1])
+			keepers->places[nr_places++] = list[i]->at;
+	rd_blocks_forget(keepers->blocks);
+	r = read_places(keepers, nr_places, pace);
 	if (r)
 		return r;
-	rd_fp_blocks(keepers->hasher, keepers->data, nr, keepers->fps);
+	rd_fp_blocks(keepers->hasher, keepers->data, nr_places, keepers->fps);
 	for (i = 0; i < nr && !r; i++) {
-		list[i]->is_sound = rd_fp_equal(&keepers->fps[i], &list[i]->fp);
-		r = read_again(keepers, i);
+		while (keepers->places[at] != list[i]->at)
+			at++;
+		if (!rd_fp_equal(&keepers->fps[at], &list[i]->fp) &&
+		    rd_frame_is_packed(rd_place_id(list[i]->at)))
+			r = read_again(keepers, at);
+		list[i]->is_sound = rd_fp_equal(&keepers->fps[at], &list[i]->fp);
 	}
 	return r;
 }

@@ -71,17 +71,14 @@ static unsigned int run_length(const struct known *known, unsigned int i, unsign
 	return end - i;
 }
 
-static void submit(struct rd_random *random, struct buffer *buffer, unsigned int block,
-		   unsigned int len)
+void rd_random_submit(struct rd_random *random, struct buffer *buffer, struct rd_op *op,
+		      u8 *to, size_t len, u64 offset)
 {
-	struct rd_op *op = &buffer->ops[block];
-
 	*op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = random->pool->area.store,
-		.offset = rd_place_offset(buffer->known.at[block]),
-		.own = { buffer->data + (size_t)block * RD_BLOCK_SIZE,
-			 (size_t)len * RD_BLOCK_SIZE },
+		.offset = offset,
+		.own = { to, len },
 		.done = read_ended,
 		.ctx = buffer,
 	};
@@ -111,7 +108,8 @@ static int read_places(struct rd_random *random, struct buffer *buffer, unsigned
 				rd_area_read_direct(&random->pool->area, to,
 						    (size_t)len * RD_BLOCK_SIZE,
 						    rd_place_offset(known->at[i]));
-		submit(random, buffer, i, len);
+		rd_random_submit(random, buffer, &buffer->ops[i], to, (size_t)len * RD_BLOCK_SIZE,
+				 rd_place_offset(known->at[i]));
 	}
 	r = rd_random_read_packs(random, buffer, nr);
 	return r ? r : buffer->r;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "base/log.h"
 #include "pool/data/blame.h"
 #include "blocks.h"
@@ -24,7 +25,7 @@ struct suspect {
 	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
 	struct rd_blame blame;
 	bool is_proven;
-	u8 data[RD_SEG_SIZE];
+	u8 data[RD_SEG_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
 };
 
 /* --- telling */
@@ -89,20 +90,15 @@ static int say_place(void *ctx, u64 frame, struct rd_pack *ret)
 static int read_blocks(struct rd_random *random, struct suspect *suspect)
 {
 	struct rd_blocks *blocks = rd_blocks_new(random->pool);
-	unsigned int i;
+	int r;
 
 	if (!blocks)
 		return -ENOMEM;
 	rd_blocks_ask(blocks, say_place, &suspect->at);
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		u8 *to = suspect->data + (size_t)i * RD_BLOCK_SIZE;
-
-		if (rd_place_kind(suspect->at.map.at[i]) != RD_OWN ||
-		    rd_blocks_read(blocks, suspect->at.map.at[i], to))
-			memset(to, 0, RD_BLOCK_SIZE);
-	}
+	memset(suspect->data, 0, RD_SEG_SIZE);
+	r = rd_blocks_read_all(blocks, suspect->at.map.at, RD_SEG_BLOCKS, suspect->data);
 	rd_blocks_free(blocks);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 /* With random->searching. What is wrong with them is told once: from then on there are none. */
@@ -223,7 +219,7 @@ static int take_all(struct rd_random *random, const struct rd_disk *disk, u64 se
 int rd_random_read_damaged(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 			   unsigned int first, unsigned int nr, struct buffer *buffer)
 {
-	RD_FREE struct suspect *suspect = malloc(sizeof(*suspect));
+	RD_FREE struct suspect *suspect = rd_alloc_direct(sizeof(*suspect));
 	struct rd_lock shut = RD_LOCK_NONE;
 	int r;
 

@@ -327,14 +327,6 @@ static int share(struct random_packs *packs, struct buffer *buffer)
 
 /* --- reading */
 
-static void fetched(struct rd_op *op, int r)
-{
-	struct buffer *buffer = op->ctx;
-
-	if (r && !buffer->r)
-		buffer->r = r;
-}
-
 static struct fetch *add_fetch(struct unpacker *unpack, const struct known_pack *pack, u8 *bytes,
 			       u32 begin, u32 end)
 {
@@ -367,15 +359,8 @@ static int read_fetches(struct rd_random *random, struct buffer *buffer)
 	for (i = 0; i < unpack->nr_fetches; i++) {
 		struct fetch *fetch = &unpack->fetches[i];
 
-		fetch->op = (struct rd_op){
-			.kind = RD_OP_READ,
-			.store = area->store,
-			.offset = fetch_offset(fetch),
-			.own = { fetch->bytes, fetch->end - fetch->begin },
-			.done = fetched,
-			.ctx = buffer,
-		};
-		rd_ring_submit(buffer->ring, &fetch->op);
+		rd_random_submit(random, buffer, &fetch->op, fetch->bytes,
+				 fetch->end - fetch->begin, fetch_offset(fetch));
 	}
 	while (!r && rd_ring_busy(buffer->ring))
 		r = rd_ring_wait(buffer->ring);

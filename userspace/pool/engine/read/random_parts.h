@@ -112,6 +112,10 @@ int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk);
 int rd_random_learn(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 		    struct rd_hasher *hasher);
 
+/* Submit a read for the buffer, whose first error goes to buffer->r. */
+void rd_random_submit(struct rd_random *random, struct buffer *buffer, struct rd_op *op,
+		      u8 *to, size_t len, u64 offset);
+
 /* --- random_known.c */
 
 int rd_random_make_known(struct rd_random *random);

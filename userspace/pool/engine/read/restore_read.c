@@ -288,25 +288,23 @@ static int note_bad(struct restore *restore, const struct piece *piece)
 	return list->failed ? -ENOMEM : 0;
 }
 
-/* Block by block, so that one that cannot be read spoils no other. */
-static void read_alone(struct restore *restore, struct piece *piece)
+/* What cannot be read is zeros, and spoils no other block. */
+static int read_alone(struct restore *restore, struct piece *piece)
 {
-	unsigned int i;
+	rd_place places[RD_SEG_BLOCKS];
+	unsigned int i, nr = piece->len / RD_BLOCK_SIZE;
 	int r;
 
+	for (i = 0; i < nr; i++)
+		places[i] = is_wanted(piece, i) ? piece->map.at[i] : 0;
+	memset(piece->data, 0, piece->len);
 	rd_blocks_forget(restore->blocks);
+	r = rd_blocks_read_all(restore->blocks, places, nr, piece->data);
+	if (r < 0)
+		return r;
 	piece->r = 0;
-	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
-		u8 *to = piece->data + (size_t)i * RD_BLOCK_SIZE;
-
-		memset(to, 0, RD_BLOCK_SIZE);
-		if (!is_wanted(piece, i))
-			continue;
-		r = rd_blocks_read(restore->blocks, piece->map.at[i], to);
-		if (r)
-			memset(to, 0, RD_BLOCK_SIZE);
-	}
 	rd_fp_segment(restore->hasher, piece->data, piece->len, piece->fps, &piece->fp);
+	return 0;
 }
 
 static int copies_step(void *ctx, u32 i)
@@ -372,7 +370,9 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece)
 		rd_sql_end_read(restore->pool->sql);
 		if (r)
 			break;
-		read_alone(restore, piece);
+		r = read_alone(restore, piece);
+		if (r)
+			return r;
 		if (rd_restore_is_good(restore, piece)) {
 			/* What looked bad was elsewhere. */
 			memset(piece->bad, 0, sizeof(piece->bad));

@@ -13,7 +13,6 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
-#include "pool/data/ring.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/read/blocks.h"
 #include "choices.h"
@@ -39,7 +38,6 @@ struct dest {
 struct rewrite {
 	struct rd_pool *pool;
 	const struct rd_rewrite_options *options;
-	struct rd_ring *ring;
 	struct rd_hasher *hasher;
 	struct rd_packer *packer;
 	struct rd_blocks *blocks;
@@ -49,7 +47,7 @@ struct rewrite {
 	struct dest dests[RD_REWRITE_BLOCKS];
 	u8 *data;			/* a block a move */
 	struct rd_fp fps[RD_REWRITE_BLOCKS];
-	struct rd_op ops[RD_REWRITE_BLOCKS];
+	rd_place places[RD_REWRITE_BLOCKS];
 	/* Of the frame that is being written. */
 	u8 *segment, *pack;
 	struct rd_fp page[RD_SEG_BLOCKS];
@@ -93,76 +91,16 @@ static int add_frame(struct rewrite *w, u64 frame)
 
 /* --- reading */
 
-static bool is_packed(const struct rewrite *w, unsigned int first)
-{
-	return rd_frame_is_packed(rd_place_id(w->moves[first].from));
-}
-
-/* How many blocks from @first on are next to each other in an ordinary frame? */
-static unsigned int run_of(const struct rewrite *w, unsigned int first)
-{
-	unsigned int end = first + 1;
-
-	while (!is_packed(w, first) && end < w->nr &&
-	       w->moves[end].from == w->moves[end - 1].from + 1 &&
-	       rd_place_slot(w->moves[end].from))
-		end++;
-	return end - first;
-}
-
-static void was_read(struct rd_op *op, int r)
-{
-	struct rewrite *w = op->ctx;
-
-	w->moves[op - w->ops].is_bad = r;
-}
-
-static void submit(struct rewrite *w, unsigned int first, unsigned int nr)
-{
-	w->ops[first] = (struct rd_op){
-		.kind = RD_OP_READ,
-		.store = w->pool->area.store,
-		.offset = rd_place_offset(w->moves[first].from),
-		.own = { w->data + (size_t)first * RD_BLOCK_SIZE, (size_t)nr * RD_BLOCK_SIZE },
-		.done = was_read,
-		.ctx = w,
-	};
-	rd_ring_submit(w->ring, &w->ops[first]);
-}
-
 /* A sector that is gone must not keep everybody from the pool: what can be read moves. */
-static int read_alone(struct rewrite *w, unsigned int first, unsigned int nr)
-{
-	int r = 0;
-
-	for (; nr-- && r != -ENOMEM; first++) {
-		r = rd_blocks_read(w->blocks, w->moves[first].from,
-				   w->data + (size_t)first * RD_BLOCK_SIZE);
-		w->moves[first].is_bad = r;
-	}
-	return r == -ENOMEM ? r : 0;
-}
-
 static int read_blocks(struct rewrite *w)
 {
-	unsigned int first, nr;
-	int r = 0;
+	unsigned int i;
+	int r;
 
-	for (first = 0; first < w->nr; first += nr) {
-		nr = run_of(w, first);
-		if (is_packed(w, first))
-			w->moves[first].is_bad = true;
-		else
-			submit(w, first, nr);
-	}
-	while (!r && rd_ring_busy(w->ring))
-		r = rd_ring_wait(w->ring);
-	for (first = 0; first < w->nr && !r; first += nr) {
-		nr = run_of(w, first);
-		if (w->moves[first].is_bad)
-			r = read_alone(w, first, nr);
-	}
-	return r;
+	for (i = 0; i < w->nr; i++)
+		w->places[i] = w->moves[i].from;
+	r = rd_blocks_read_all(w->blocks, w->places, w->nr, w->data);
+	return r < 0 ? r : 0;
 }
 
 /* Try to make a damaged block good. A caller who can knows of those that stay. */
@@ -198,7 +136,7 @@ static void check_blocks(struct rewrite *w)
 			frame = rd_place_id(move->from);
 			rd_area_get_fps(&w->pool->area, frame, 1, page);
 		}
-		move->is_bad |= !rd_fp_agrees(&page[rd_place_slot(move->from)], &w->fps[i]);
+		move->is_bad = !rd_fp_agrees(&page[rd_place_slot(move->from)], &w->fps[i]);
 		if (move->is_bad)
 			mend(w, i);
 	}
@@ -583,7 +521,6 @@ static int run(struct rewrite *w, const u64 *frames, unsigned int nr)
 
 static void tear_down(struct rewrite *w)
 {
-	rd_ring_free(w->ring);
 	rd_pack_writer_free(&w->writer);
 	rd_blocks_free(w->blocks);
 	rd_packer_free(w->packer);
@@ -613,8 +550,6 @@ int rd_rewrite(struct rd_pool *pool, const u64 *frames, unsigned int nr,
 	w->pack = rd_alloc_direct(RD_PACK_MAX);
 	rd_pack_writer_begin(&w->writer, pool, options->may_fill_up);
 	if (w->hasher && w->packer && w->blocks && w->data && w->segment && w->pack)
-		r = rd_ring_new(&w->ring, 64);
-	if (!r)
 		r = run(w, frames, nr);
 	tear_down(w);
 	return r;
