@@ -14,7 +14,7 @@
 #include "host/volume/attach/dedup_lease.h"
 #include "host/volume/attach/safety.h"
 #include "host/volume/attach/tenants.h"
-#include "dedup_pool.h"
+#include "dedup_run.h"
 
 /* Less is not worth the dependence: so many percent of what is mapped, and so many bytes. */
 #define LEAST_PERCENT	5
@@ -83,7 +83,7 @@ static int count_window(struct estimate *e, u64 first, u64 nr)
 static int count(struct estimate *e)
 {
 	struct rd_dedup_run *run = e->run;
-	u64 first, size = RD_DEDUP_WINDOW / RD_BLOCK_SIZE / run->unit * run->unit;
+	u64 first, size = rd_dedup_window_blocks(run);
 	struct rd_target_status status;
 	u64 bytes, already;
 	int r = rd_target_status(run->at->device, &status);

@@ -47,14 +47,12 @@ int rd_dedup_reader_new(struct rd_dedup_reader **ret, const struct rd_dedup_run 
 
 	if (!reader)
 		return -ENOMEM;
-	/*
-	 * With a rate most of the time is slept away: to read from both disks at once gains
-	 * nothing then, and takes processor time from those for whom there is a rate.
-	 */
-	has_all = run->pace.rate || !rd_ring_new(&reader->ring, DEPTH);
-	reader->packs = rd_pack_reader_new(run->pool_fd, run->source.nr_places,
-					   run->pool->area.super.uuid);
-	has_all = has_all && reader->packs;
+	has_all = !rd_dedup_reads_ahead(run) || !rd_ring_new(&reader->ring, DEPTH);
+	if (!rd_dedup_is_zeros(run)) {
+		reader->packs = rd_pack_reader_new(run->pool_fd, run->source.nr_places,
+						   run->pool->area.super.uuid);
+		has_all = has_all && reader->packs;
+	}
 	for (i = 0; i < MAX_PIECES; i++) {
 		struct in_flight *piece = &reader->pieces[i];
 
@@ -205,7 +203,6 @@ static void submit_pool(struct rd_dedup_reader *reader, struct in_flight *piece)
 			continue;
 		}
 		nr = 1;
-		memset(to, 0, RD_BLOCK_SIZE);
 	}
 }
 

@@ -12,11 +12,21 @@ struct rd_dedup_reader;
 
 struct rd_dedup_piece {
 	u64 first, nr;		/* blocks of the volume: RD_DEDUP_READ bytes at most */
-	const struct dmr_entry *places;	/* of @nr blocks; what is not in the pool is zeros */
-	const u8 *live, *pool;	/* what was read */
+	const struct dmr_entry *places;	/* of @nr blocks */
+	const u8 *live, *pool;	/* what was read; nothing where a place is not in the pool */
 };
 
-/* Of the volume and the pool of @run, which are open. */
+/*
+ * May it read the next piece before one was compared? With a rate that would be read before it is
+ * paid for, most of the time is slept away, and processor time is taken from those for whom
+ * there is a rate. In mode ZEROS reads are counted.
+ */
+static inline bool rd_dedup_reads_ahead(const struct rd_dedup_run *run)
+{
+	return !run->pace.rate && !rd_dedup_is_zeros(run);
+}
+
+/* Of the volume of @run, and in mode POOL of its pool, which are open. */
 int rd_dedup_reader_new(struct rd_dedup_reader **ret, const struct rd_dedup_run *run);
 void rd_dedup_reader_free(struct rd_dedup_reader *reader);
 

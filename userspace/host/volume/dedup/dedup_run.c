@@ -9,13 +9,9 @@
 #include "base/direct.h"
 #include "base/log.h"
 #include "host/volume/attach/dedup_home.h"
-#include "host/volume/device/marks.h"
 #include "host/volume/freeze/freeze.h"
-#include "dedup_pool.h"
 #include "dedup_read.h"
 #include "dedup_run.h"
-
-#define MAX_TRIES	3	/* to do a window whose marks are lost */
 
 #define HOME_TRIES	100
 #define HOME_GAP_NS	100000000L
@@ -111,117 +107,7 @@ static int check(struct rd_dedup_run *run)
 		r = measure_volume(run);
 	if (r)
 		return r;
-	return run->options->mode == RD_LIVE_DEDUP_POOL ? rd_dedup_pool_check(run) :
-		rd_dedup_zeros_check(run);
-}
-
-/* --- windows */
-
-int rd_dedup_progress(const struct rd_dedup_run *run, u64 block)
-{
-	const struct rd_progress *progress = run->options->progress;
-
-	if (!progress)
-		return 0;
-	if (progress->tell)
-		progress->tell(progress, "dedup", block * RD_BLOCK_SIZE,
-			       run->nr_blocks * RD_BLOCK_SIZE);
-	return progress->stop && *progress->stop ? -EINTR : 0;
-}
-
-void rd_dedup_add(struct rd_buffer *ranges, u64 first, u64 nr)
-{
-	struct dmr_range range = { .first = first, .len = nr, .place[0].kind = DMR_ZERO };
-	struct dmr_range *last = NULL;
-
-	if (ranges->len)
-		last = (struct dmr_range *)(ranges->data + ranges->len) - 1;
-	if (last && last->first + last->len == first)
-		last->len += nr;
-	else
-		rd_buffer_put(ranges, &range, sizeof(range));
-}
-
-int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool zeroed)
-{
-	int r = rd_marks_shed(run->at->device, ranges, zeroed);
-
-	if (r != -EBUSY)
-		return r;
-	rd_err(0, "another program has suspended '%s', or copies it back from the pool",
-	       run->at->device);
-	rd_remedy(RD_REMEDY_REPEAT, run->at->volume, "the rest was not given back");
-	return r;
-}
-
-static bool is_out_of_time(const struct rd_dedup_run *run)
-{
-	return run->options->until_us && rd_now_us() >= run->options->until_us;
-}
-
-bool rd_dedup_try_again(struct rd_dedup_run *run, unsigned int *tries)
-{
-	run->at->dedup_lost_marks++;
-	return ++*tries < MAX_TRIES;
-}
-
-int rd_dedup_disturbed(const struct rd_dedup_run *run)
-{
-	rd_err(0, "another program suspends '%s' again and again, or marks its blocks",
-	       run->at->device);
-	rd_remedy(RD_REMEDY_REPEAT, run->at->volume, NULL);
-	return -EBUSY;
-}
-
-/*
- * Each mode has its own: only the same mode finishes what a kill leaves half done in the window
- * that the cursor names.
- */
-static u64 *cursor_of(struct rd_dedup_run *run)
-{
-	return run->options->mode == RD_LIVE_DEDUP_POOL ? &run->at->pool_cursor :
-		&run->at->zeros_cursor;
-}
-
-/* Note where the next run goes on: before a window, so that it is the one that was cut short. */
-static int save_cursor(struct rd_dedup_run *run, u64 at)
-{
-	u64 *cursor = cursor_of(run);
-
-	at = at < run->nr_blocks ? at : 0;
-	if (*cursor == at)
-		return 0;
-	*cursor = at;
-	return rd_attachment_save(run->at);
-}
-
-int rd_dedup_windows(struct rd_dedup_run *run, rd_dedup_window_fn *window)
-{
-	u64 size = RD_DEDUP_WINDOW / RD_BLOCK_SIZE / run->unit * run->unit;
-	u64 at = *cursor_of(run) / run->unit * run->unit;
-	int saved, r = 0;
-
-	run->is_first = true;
-	at = at < run->nr_blocks ? at : 0;
-	run->report->first = at * RD_BLOCK_SIZE;
-	while (at < run->nr_blocks) {
-		r = rd_dedup_progress(run, at);
-		run->report->out_of_time = !r && is_out_of_time(run);
-		if (r || run->report->out_of_time)
-			break;
-		r = save_cursor(run, at);
-		if (!r)
-			r = window(run, at, rd_min(size, run->nr_blocks - at));
-		if (r)
-			break;
-		at = rd_min(at + size, run->nr_blocks);
-		run->is_first = false;
-	}
-	if (!r)
-		rd_dedup_progress(run, at);
-	run->report->bytes = at * RD_BLOCK_SIZE - run->report->first;
-	saved = save_cursor(run, at);
-	return r ? r : saved;
+	return rd_dedup_is_zeros(run) ? rd_dedup_zeros_check(run) : rd_dedup_pool_check(run);
 }
 
 /* --- beginning and end */
@@ -231,9 +117,6 @@ static int begin(struct rd_dedup_run *run)
 	char path[RD_DM_PATH_MAX];
 
 	run->pace.rate = run->options->rate;
-	run->buf = rd_alloc_direct(RD_DEDUP_READ);
-	if (!run->buf)
-		return -ENOMEM;
 	run->fd = rd_open_direct(rd_dm_path(path, run->at->device), O_RDONLY, 0);
 	return run->fd < 0 ? rd_err(run->fd, "cannot open '%s'", path) : 0;
 }
@@ -245,7 +128,6 @@ static void end(struct rd_dedup_run *run)
 		close(run->fd);
 	if (run->pool_fd >= 0)
 		close(run->pool_fd);
-	free(run->buf);
 	rd_dedup_source_close(&run->source);
 }
 
@@ -299,7 +181,7 @@ static int run_mode(struct rd_dedup_run *run)
 
 	if (r)
 		return r;
-	return run->options->mode == RD_LIVE_DEDUP_POOL ? rd_dedup_pool(run) : run_zeros(run);
+	return rd_dedup_is_zeros(run) ? run_zeros(run) : rd_dedup_pool(run);
 }
 
 /* Note how a run has ended that had begun. */
@@ -307,7 +189,7 @@ static int note_end(struct rd_dedup_run *run, int error)
 {
 	if (!error) {
 		run->at->dedup_time = time(NULL);
-		if (run->options->mode == RD_LIVE_DEDUP_POOL)
+		if (!rd_dedup_is_zeros(run))
 			run->at->dedup_in_pool = run->report->in_pool / RD_BLOCK_SIZE;
 	}
 	return rd_attachment_save(run->at);
@@ -341,6 +223,7 @@ int rd_live_dedup(const struct rd_caller *caller, struct rd_attachment *at,
 		.report = report,
 		.fd = -1,
 		.pool = caller->pool,
+		.shut = RD_LOCK_NONE,
 		.pool_fd = -1,
 	};
 	int r;

@@ -15,25 +15,15 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/sysfs.h"
 #include "host/volume/attach/stack.h"
-#include "host/volume/device/marks.h"
-#include "pool/data/fp.h"
+#include "dedup_read.h"
 #include "dedup_run.h"
-
-struct zeros {
-	struct rd_dedup_run *run;
-	u64 first, nr;		/* blocks of the window */
-	bool *is_zero;		/* for each of them */
-	struct rd_buffer chunks;	/* struct dmr_range: whole chunks of zeros */
-};
 
 /* --- reading */
 
@@ -57,125 +47,31 @@ static u64 count_reads(const struct rd_dedup_run *run)
 	return sscanf(line, "%*u %*u %llu", &sectors) == 1 ? sectors : U64_MAX;
 }
 
-static void look(struct zeros *zeros, u64 at, u64 nr)
+static void read_volume(struct rd_dedup_run *run, u64 first, u64 nr, struct dmr_entry *places)
 {
-	u64 i;
+	u64 i, before = count_reads(run);
 
+	/* One piece at a time, all of which has been read behind this. */
+	rd_dedup_reader_start(run->reader, first, nr, places);
+	if (before == U64_MAX || count_reads(run) != before)
+		return;
 	for (i = 0; i < nr; i++)
-		zeros->is_zero[at + i] =
-			rd_is_zero(zeros->run->buf + i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+		places[i].kind = DMR_BASE;
 }
 
-static int read_window(struct zeros *zeros)
-{
-	struct rd_dedup_run *run = zeros->run;
-	size_t most = rd_pace_at_once(&run->pace, RD_DEDUP_READ) / RD_BLOCK_SIZE;
-	u64 at, nr, before;
-	int r = 0;
-
-	memset(zeros->is_zero, 0, zeros->nr * sizeof(*zeros->is_zero));
-	for (at = 0; at < zeros->nr && !r; at += nr) {
-		nr = rd_min(most, zeros->nr - at);
-		before = count_reads(run);
-		r = rd_read_direct(run->fd, run->buf, nr * RD_BLOCK_SIZE,
-				   (zeros->first + at) * RD_BLOCK_SIZE);
-		if (r)
-			return rd_err(r, "cannot read '%s' at offset %llu", run->at->device,
-				      (zeros->first + at) * RD_BLOCK_SIZE);
-		if (before == U64_MAX || count_reads(run) != before)
-			look(zeros, at, nr);
-		rd_pace(&run->pace, nr * RD_BLOCK_SIZE);
-		r = rd_dedup_progress(run, zeros->first + at + nr);
-	}
-	return r;
-}
-
-static bool is_zero(const struct zeros *zeros, u64 at)
+static int find(struct rd_dedup_window *window)
 {
 	u64 i;
 
-	for (i = 0; i < zeros->run->unit; i++)
-		if (!zeros->is_zero[at + i])
-			return false;
-	return true;
+	for (i = 0; i < window->nr; i++)
+		*rd_dedup_place(window, i) = (struct dmr_entry){ .kind = DMR_ZERO };
+	return rd_dedup_choose_chunks(window);
 }
 
-static int choose_chunks(struct zeros *zeros)
-{
-	u64 at, unit = zeros->run->unit;
-
-	zeros->chunks.len = 0;
-	for (at = 0; at + unit <= zeros->nr; at += unit)
-		if (is_zero(zeros, at))
-			rd_dedup_add(&zeros->chunks, zeros->first + at, unit);
-	return zeros->chunks.failed ? -ENOMEM : 0;
-}
-
-/* --- giving back */
-
-static void count_found(const struct zeros *zeros)
-{
-	const struct dmr_range *chunk;
-
-	rd_each(chunk, &zeros->chunks)
-		zeros->run->report->found += chunk->len * RD_BLOCK_SIZE;
-}
-
-/* -ESTALE: another program has set marks, or the volume was suspended. */
-static int alias_chunks(struct zeros *zeros)
-{
-	const char *device = zeros->run->at->device;
-	struct dmr_range window = { .first = zeros->first, .len = zeros->nr };
-	const struct rd_buffer all = { .data = (u8 *)&window, .len = sizeof(window) };
-	u64 token;
-	int r = rd_marks_token(&token);
-
-	if (!r)
-		r = rd_marks_set(device, token, &all);
-	if (!r)
-		r = rd_failpoint("dedup-marked");
-	if (!r)
-		r = read_window(zeros);
-	if (!r)
-		r = choose_chunks(zeros);
-	if (!r && zeros->chunks.len)
-		r = rd_marks_alias(device, token, &zeros->chunks);
-	return r;
-}
-
-static int do_window(struct zeros *zeros)
-{
-	unsigned int tries = 0;
-	int r;
-
-	do {
-		r = alias_chunks(zeros);
-	} while (r == -ESTALE && rd_dedup_try_again(zeros->run, &tries));
-	if (r == -ESTALE)
-		return rd_dedup_disturbed(zeros->run);
-	if (r || !zeros->chunks.len)
-		return r;
-	count_found(zeros);
-	r = rd_failpoint("dedup-aliased");
-	if (!r)
-		r = rd_dedup_shed(zeros->run, &zeros->chunks, true);
-	return r ? r : rd_failpoint("dedup-shed");
-}
-
-static int window(struct rd_dedup_run *run, u64 first, u64 nr)
-{
-	struct zeros zeros = {
-		.run = run,
-		.first = first,
-		.nr = nr,
-		.is_zero = calloc(nr, sizeof(bool)),
-	};
-	int r = zeros.is_zero ? do_window(&zeros) : -ENOMEM;
-
-	rd_buffer_free(&zeros.chunks);
-	free(zeros.is_zero);
-	return r;
-}
+static const struct rd_dedup_mode mode_zeros = {
+	.find = find,
+	.read = read_volume,
+};
 
 /* --- */
 
@@ -208,9 +104,5 @@ int rd_dedup_zeros(struct rd_dedup_run *run)
 {
 	int r = add_table(run);
 
-	if (r)
-		return r;
-	r = rd_dedup_windows(run, window);
-	rd_marks_clear(run->at->device);
-	return r;
+	return r ? r : rd_dedup_windows(run, &mode_zeros);
 }
