@@ -238,8 +238,6 @@ build_in_tree() {
 }
 
 build_for_guest() {
-	local kdir
-	kdir=$("$scripts/headers.sh" newest)
 	rm -rf "$out/module"
 	cp -r "$src/$driver" "$out/module"
 	kernel_make -C "$kdir" M="$out/module" CONFIG_DM_REVDEDUP=m W=1 KCFLAGS=-Werror modules
@@ -260,9 +258,11 @@ selftests() {
 }
 
 check_series() {
-	local patch number
+	local patch number kdir src
 	src=$out/src
 	rm -rf "$src"
+	# Here, as it tells what it does, which is no warning of a check.
+	kdir=$("$scripts/headers.sh" newest)
 	note "checking the series for $(kernel_make -C "$linux" kernelversion)"
 	# Of the same files: patch replaces a file that it changes.
 	cp -al "$linux" "$src"

@@ -202,7 +202,7 @@ static void fill_super(struct dmr_super *super)
 	}
 	super->compat = 0x01020304;
 	super->compat_ro = 0x05060708;
-	super->incompat = DMR_INCOMPAT_PACK;
+	super->incompat = DMR_INCOMPAT_ALL;
 	super->flags = DMR_FLAG_FROZEN | DMR_FLAG_LINEAR_OK;
 	super->seq = 0x1122334455667788;
 	super->volume_sectors = 1000 * 4096 + 8;
@@ -251,6 +251,7 @@ static void super_offsets(struct kunit *test)
 
 	memset(&disk, 0xee, sizeof(disk));
 	fill_super(&super);
+	super.incompat = DMR_INCOMPAT_PACK;
 	dmr_super_pack(&super, 0, &disk);
 	for (i = 0; i < ARRAY_SIZE(super_fields); i++)
 		KUNIT_EXPECT_EQ_MSG(test, super_fields[i].value,
@@ -404,7 +405,7 @@ static const struct damage {
 	{ "magic cut", 23, 1, 0, -ENODATA, WHY_FOREIGN },
 	{ "compat unknown", 72, 4, U32_MAX, 0, NULL },
 	{ "compat_ro unknown", 76, 4, U32_MAX, 0, NULL },
-	{ "incompat PACK", 80, 4, 1, 0, NULL },
+	{ "incompat known", 80, 4, DMR_INCOMPAT_ALL, 0, NULL },
 	{ "incompat next", 80, 4, 2, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "incompat next and PACK", 80, 4, 3, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },

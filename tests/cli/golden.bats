@@ -110,6 +110,21 @@ killed() {
 
 @test "golden pools in which a command died" { each killed; }
 
+# The next command that writes ends the hold, and then the version.
+held() {
+	unpack held
+	must stats
+	[[ $output == *"in use:   1 deleted version still read"* ]]
+	has held
+	must snapshot vm2 --from "$golden/image.py" --tag next
+	must delete @next
+	must stats
+	[[ $output != *"in use:"* ]]
+	is_sound held
+}
+
+@test "golden pools of which a process that died held a version" { each held; }
+
 # The catalog itself has the number from before. The index of the log is memory.
 later() {
 	local command before
@@ -180,6 +195,22 @@ streams() {
 }
 
 @test "golden streams, and pools that send" { each streams; }
+
+# Of all its lines, "status" shows some.
+attachment() {
+	local part
+	install -D "$release/attachment" etc/volumes/revdedup-vg-vm1
+	REVDEDUP_CONFIG=$PWD/etc ctl status --json
+	for part in '"volume": "vg/vm1"' '"base": "/dev/vg/vm1"' '"state": "down"' \
+		'"version_pool": "/backup/pool"' '"dedup_mode": "pool"' '"dedup_cold": 48' \
+		'"dedup_time": 1764000000' '"dedup_lost_marks": 2' \
+		'"problem": "is an unfinished clone'; do
+		echo "$part in $output"
+		[[ $output == *"$part"* ]]
+	done
+}
+
+@test "golden attachments" { each attachment; }
 
 metadata() {
 	local name what wanted

@@ -14,11 +14,14 @@
 #                    a volume, copies on another disk, a pass over the pool
 #   file.tar.gz      the data area in a file outside of the directory
 #   killed.tar.gz    a command died in it: what it did is partly in the catalog's log alone
+#   held.tar.gz      a process that was killed holds a version, which is deleted
 #   partial.tar.gz   it has received versions, and a part of one
 #   full.stream.gz, delta.stream.gz
 #                    streams in files, of the pool raw
 #   metadata.tar     metadata devices: tracking alone, with a remap table, with packs; not
 #                    compressed, as guests have no gzip
+#   attachment       a file of /etc/revdedup/volumes with all lines that there are; written by
+#                    hand here, as a host without the target attaches nothing
 #   versions         what has which version, and the SHA-256 of its content
 #   metadata         what is dirty and where blocks are, as revdedup-meta prints it
 #
@@ -141,6 +144,17 @@ REVDEDUP_FAIL=reverse-change=kill "$dying" -q snapshot vm1 --from 2.img || statu
 took killed vm1@2 2.img
 pack killed pool
 
+new_pool --compression zstd --pieces 64 --dedup inline
+"$ctl" -q snapshot vm1 --from 1.img
+snapshot held vm1@2 2.img
+snapshot held vm2@1 5.img
+REVDEDUP_RUN=$PWD/run "$ctl" -q export vm1@1 --background
+"$ctl" -q delete vm1@1
+pid=$(cat run/vm1@1.pid)
+kill -9 "$pid"
+while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+pack held pool
+
 new_pool --compression none --pieces 1 --dedup reverse
 "$ctl" -q receive <full.stream >/dev/null
 grep '^raw ' out/versions | sed 's/^raw /partial /' >received
@@ -160,6 +174,31 @@ sed -n 's/^raw vm1@4/delta.stream vm1@4/p' out/versions >>streams
 cat streams >>out/versions
 gzip -9n <full.stream >out/full.stream.gz
 gzip -9n <delta.stream >out/delta.stream.gz
+
+# --- an attachment
+
+cat >out/attachment <<-'END'
+	volume=vg/vm1
+	uuid=1b4e28ba-2fa1-41d2-883f-0016d3cca427
+	device_uuid=2c5f39cb-30b2-42e3-994a-1127e4ddb538
+	base=/dev/vg/vm1
+	base_uuid=LVM-0123456789abcdefghijklmnopqrstuvABCDEFGHIJKLMNOPQRSTUVWXYZ012345
+	meta=/dev/vg/vm1_rdmeta
+	meta_uuid=LVM-0123456789abcdefghijklmnopqrstuvABCDEFGHIJKLMNOPQRSTUVWXYZ543210
+	pool=/srv/pool
+	version_uid=5103
+	version_pool=/backup/pool
+	zeros=yes
+	dedup=pool
+	partial=yes
+	zeros_cursor=81920
+	pool_cursor=163840
+	dedup_in_pool=40960
+	dedup_cold=48
+	dedup_time=1764000000
+	dedup_lost_marks=2
+	unfinished=yes
+END
 
 # --- metadata devices
 

@@ -330,6 +330,30 @@ kill_server() {
 	is_clean
 }
 
+@test "a path that is too long for a socket is refused, and what can be shorter is named" {
+	make_versions
+	long=$PWD/$(printf 'n%.0s' {1..100})
+	for line in "export vm1@1 --unix $long/vm1|$long/vm1|--unix names another path" \
+		"verify vm1@1 --boot|$long/vm1@1:boot.sock|REVDEDUP_RUN names another directory for it"
+	do
+		IFS='|' read -r command socket mend <<<"$line"
+		# shellcheck disable=SC2086 # words
+		REVDEDUP_RUN=$long ctl $command
+		expect 1 <<-END
+			revdedupctl: '$socket' is too long: the path of a socket has at most 107 bytes
+			revdedupctl: nothing was exported; $mend
+		END
+	done
+	[ ! -e "$long" ]
+	# The longest one.
+	socket=$PWD/$(printf 'n%.0s' {1..107})
+	socket=${socket::107}
+	must export vm1@1 --background --unix "$socket"
+	[ -S "$socket" ]
+	must unexport vm1@1
+	is_clean
+}
+
 @test "a volume with the longest name has a socket, and so has its neighbour" {
 	make_versions
 	long=$(printf 'n%.0s' {1..127})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages to people. A line is one write, so that lines of threads stay whole. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@ static void print_plain(enum rd_log_kind kind, const char *text)
 
 static const struct rd_log_printer plain = { .print = print_plain };
 static const struct rd_log_printer *printer = &plain;
+
+/* The last message was a warning that was not printed, and a hint now would be about it. */
+static bool warning_is_hidden;
 
 void rd_log_to(const struct rd_log_printer *to)
 {
@@ -43,6 +47,7 @@ int rd_err(int r, const char *fmt, ...)
 {
 	va_list args;
 
+	__atomic_store_n(&warning_is_hidden, false, __ATOMIC_RELAXED);
 	va_start(args, fmt);
 	say(RD_LOG_ERROR, r, fmt, args);
 	va_end(args);
@@ -53,8 +58,10 @@ void rd_warn(const char *fmt, ...)
 {
 	va_list args;
 
-	if (rd_verbosity < 0)
+	if (rd_verbosity < 0) {
+		__atomic_store_n(&warning_is_hidden, true, __ATOMIC_RELAXED);
 		return;
+	}
 	va_start(args, fmt);
 	say(RD_LOG_WARNING, 0, fmt, args);
 	va_end(args);
@@ -75,6 +82,8 @@ void rd_hint(const char *fmt, ...)
 {
 	va_list args;
 
+	if (__atomic_load_n(&warning_is_hidden, __ATOMIC_RELAXED))
+		return;
 	va_start(args, fmt);
 	say(RD_LOG_HINT, 0, fmt, args);
 	va_end(args);
@@ -86,6 +95,8 @@ void rd_remedy(enum rd_remedy remedy, const char *object, const char *fmt, ...)
 	size_t len;
 	va_list args;
 
+	if (__atomic_load_n(&warning_is_hidden, __ATOMIC_RELAXED))
+		return;
 	if (fmt) {
 		va_start(args, fmt);
 		vsnprintf(text, TEXT_MAX - sizeof(how), fmt, args);

@@ -46,7 +46,7 @@ void rd_warn(const char *fmt, ...);
 __attribute__((format(printf, 1, 2)))
 void rd_info(const char *fmt, ...);
 
-/* Print a second line after an error: what to do next. */
+/* Print a second line after an error or a warning: what to do next. It is hidden with that. */
 __attribute__((format(printf, 1, 2)))
 void rd_hint(const char *fmt, ...);
 

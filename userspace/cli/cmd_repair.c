@@ -103,8 +103,7 @@ static bool tell_unneeded(const struct rd_damage_report *report)
 		return true;
 	}
 	rd_warn("what is damaged is of no version: a command that was killed has left it");
-	if (rd_verbosity >= 0)
-		rd_hint("the next command that writes gives it back");
+	rd_hint("the next command that writes gives it back");
 	return false;
 }
 

@@ -60,6 +60,10 @@ done
 
 [[ $part =~ ^(|reads|volumes|two|before)$ ]] || usage_error "no such part: '$part'"
 [[ $only =~ ^(|counted|time)$ ]] || usage_error "no such guests: '$only'"
+case $part-$only in
+two-counted) usage_error "'--part two' only measures time: leave out '--only counted'" ;;
+before-time) usage_error "'--part before' only counts: leave out '--only time'" ;;
+esac
 
 # chosen WORD WHICH: is this a part, or a kind of guest, that is wanted?
 chosen() { [ -z "$2" ] || [ "$1" = "$2" ]; }

@@ -4,15 +4,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/uri.h"
 #include "host/sys/run.h"
+#include "host/sys/socket.h"
 #include "fleece.h"
 
 #define OVERLAY		"overwritten.qcow2"
@@ -159,12 +158,12 @@ static int end_reading(struct rd_fleece *fleece)
  */
 static void find_server(struct rd_fleece *fleece)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int len, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char path[PATH_MAX + 64];
+	int fd;
 
-	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->den.path);
-	fleece->has_server = fd >= 0 && len < (int)sizeof(address.sun_path) &&
-		!connect(fd, (struct sockaddr *)&address, sizeof(address));
+	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->den.path);
+	fd = rd_socket_connect(path);
+	fleece->has_server = fd >= 0;
 	if (fd >= 0)
 		close(fd);
 }

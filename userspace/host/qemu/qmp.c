@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "host/sys/socket.h"
 #include "pool/catalog/sql.h"
 #include "qmp.h"
 
@@ -325,18 +325,6 @@ const char *rd_qmp_refusal(const struct rd_qmp *qmp)
 
 /* --- the connection */
 
-static int connect_to(struct rd_qmp *qmp)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	if (strlen(qmp->path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(address.sun_path, qmp->path, strlen(qmp->path) + 1);
-	qmp->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	return qmp->fd < 0 || connect(qmp->fd, (struct sockaddr *)&address, sizeof(address)) ?
-		-errno : 0;
-}
-
 static int greet(struct rd_qmp *qmp)
 {
 	socklen_t len = sizeof(qmp->peer);
@@ -377,9 +365,8 @@ static int open_qmp(struct rd_qmp **ret, const char *path, int fd, const volatil
 	if (r)
 		return r;
 	if (fd < 0)
-		r = connect_to(qmp);
-	if (!r)
-		r = greet(qmp);
+		qmp->fd = rd_socket_connect(path);
+	r = qmp->fd < 0 ? qmp->fd : greet(qmp);
 	/* That was said. */
 	if (r == -ETIMEDOUT || r == -ECONNRESET || r == -EINTR)
 		return r;

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "nbd.h"
 #include "run.h"
+#include "socket.h"
 #include "sysfs.h"
 
 /* As dm-revdedup has, so that a table of partitions reads the same. */
@@ -121,12 +121,8 @@ static int read_answer(int fd, struct info *info)
 /* Returns a socket whose next bytes are the kernel's. */
 static int open_export(const char *socket_path, const char *name, struct info *info)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
+	int fd = rd_socket_connect(socket_path), r = fd < 0 ? fd : 0;
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", socket_path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		r = -errno;
 	if (!r)
 		r = ask_to_go(fd, name);
 	while (!r)

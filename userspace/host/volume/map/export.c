@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/log.h"
 #include "base/uri.h"
 #include "host/sys/run.h"
+#include "host/sys/socket.h"
 #include "export.h"
 #include "export_files.h"
 
@@ -280,23 +280,6 @@ static pid_t spawn(const struct command *command, int fd)
 
 /* --- is it there? */
 
-static int connect_socket(const struct rd_export *export)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", export->socket);
-	if (fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		return fd;
-	if (fd >= 0) {
-		int error = errno;
-
-		close(fd);
-		errno = error;
-	}
-	return -1;
-}
-
 static int connect_tcp(const struct rd_export_options *options)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all, *one;
@@ -350,7 +333,8 @@ static int wait_ready(pid_t pid, const struct rd_export_options *options,
 		else if (rd_now_us() > end)
 			r = rd_err(-ETIME, "nbdkit does not get ready");
 		else if (fd < 0)
-			fd = options->address ? connect_tcp(options) : connect_socket(export);
+			fd = options->address ? connect_tcp(options) :
+				rd_socket_connect(export->socket);
 		if (!r)
 			usleep(STEP_US);
 	}
@@ -372,8 +356,8 @@ static int clear_socket(const struct rd_export *export)
 
 	if (!export->socket[0] || lstat(export->socket, &st))
 		return 0;
-	fd = connect_socket(export);
-	if (S_ISSOCK(st.st_mode) && fd < 0 && errno == ECONNREFUSED && !unlink(export->socket))
+	fd = rd_socket_connect(export->socket);
+	if (S_ISSOCK(st.st_mode) && fd == -ECONNREFUSED && !unlink(export->socket))
 		return 0;
 	rd_err(0, "there is a file '%s' already", export->socket);
 	rd_remedy(RD_REMEDY_NAME_SOCKET, NULL, "nothing was exported");
@@ -383,7 +367,6 @@ static int clear_socket(const struct rd_export *export)
 static int name_socket(struct rd_export *export, const struct rd_export_options *options)
 {
 	bool is_relative = options->socket && options->socket[0] != '/';
-	struct sockaddr_un address;
 	char here[PATH_MAX] = "", own[32];
 
 	if (options->address)
@@ -400,10 +383,14 @@ static int name_socket(struct rd_export *export, const struct rd_export_options 
 		rd_export_file(export->socket, own, "sock");
 	else
 		rd_export_socket(export->socket, export->name);
-	if (strlen(export->socket) < sizeof(address.sun_path))
+	if (strlen(export->socket) <= RD_SOCKET_PATH)
 		return 0;
-	rd_err(-ENAMETOOLONG, "'%s' cannot be the path of a socket", export->socket);
-	rd_remedy(RD_REMEDY_NAME_SOCKET, NULL, "nothing was exported");
+	rd_err(0, "'%s' is too long: the path of a socket has at most %d bytes", export->socket,
+	       RD_SOCKET_PATH);
+	if (options->device || options->own)
+		rd_hint("nothing was exported; REVDEDUP_RUN names another directory for it");
+	else
+		rd_remedy(RD_REMEDY_NAME_SOCKET, NULL, "nothing was exported");
 	return -ENAMETOOLONG;
 }
 
@@ -532,9 +519,9 @@ int rd_export_wait(const struct rd_export_options *options, const struct rd_expo
 
 int rd_export_connect(const struct rd_export *export)
 {
-	int fd = connect_socket(export);
+	int fd = rd_socket_connect(export->socket);
 
-	return fd < 0 ? rd_err(-errno, "cannot connect to '%s'", export->socket) : fd;
+	return fd < 0 ? rd_err(fd, "cannot connect to '%s'", export->socket) : fd;
 }
 
 void rd_export_end(const struct rd_export *export)

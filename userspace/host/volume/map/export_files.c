@@ -8,14 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "host/sys/run.h"
+#include "host/sys/socket.h"
 #include "export_files.h"
 
 #define SUFFIX		".export"
@@ -60,15 +59,15 @@ void rd_export_file(char ret[PATH_MAX], const char *name, const char *what)
 /* A name that is too long for the path of a socket is cut, and told from others by its sum. */
 void rd_export_socket(char ret[PATH_MAX], const char *name)
 {
-	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
 	size_t sum_len = strlen("~01234567"), len;
 	char cut[RD_EXPORT_NAME];
 
 	rd_export_file(ret, name, "sock");
 	len = strlen(ret);
-	if (len <= max || len - max + sum_len >= strlen(name))
+	if (len <= RD_SOCKET_PATH || len - RD_SOCKET_PATH + sum_len >= strlen(name))
 		return;
-	snprintf(cut, sizeof(cut), "%.*s~%08x", (int)(strlen(name) - (len - max) - sum_len), name,
+	snprintf(cut, sizeof(cut), "%.*s~%08x",
+		 (int)(strlen(name) - (len - RD_SOCKET_PATH) - sum_len), name,
 		 crc32c(~0U, name, strlen(name)));
 	rd_export_file(ret, cut, "sock");
 }

@@ -106,8 +106,7 @@ static int move(struct moving *m, const struct rd_pack *pack)
 
 	if (!is_sound(m, pack)) {
 		rd_warn("the pack of frame %llu is damaged and stays where it is", pack->frame);
-		if (rd_verbosity >= 0)
-			rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
+		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 		return 0;
 	}
 	r = rd_pack_writer_place(&m->writer, pack->blocks, &to.place);

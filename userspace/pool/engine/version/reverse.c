@@ -574,8 +574,7 @@ static void tell_damaged(const struct rd_reverse *rev)
 {
 	rd_warn("the newest version has %llu blocks that are damaged: older versions keep theirs",
 		rev->damaged);
-	if (rd_verbosity >= 0)
-		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
+	rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 }
 
 static int reverse_superseded(struct rd_pool *pool, i64 volume, struct rd_written *written,
