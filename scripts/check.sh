@@ -150,12 +150,13 @@ job_unit() {
 
 # The largest first, so that none is left alone in the end.
 job_cli() {
-	local build=$PWD/build/unit
+	local build=$PWD/build/unit plain
 	build tests/unit all
 	tools
-	[ "$tier" != fast ] || build=$(unsanitized)
+	plain=$(unsanitized)
+	[ "$tier" != fast ] || build=$plain
 	mapfile -t files < <(ls -S tests/cli/*.bats tests/sim/*.bats)
-	BUILD=$build TMPDIR=$memory "$scripts/bats.sh" "${files[@]}"
+	BUILD=$build PLAIN=$plain TMPDIR=$memory "$scripts/bats.sh" "${files[@]}"
 }
 
 # What tests/cli needs, with the programs that are installed: they start in a quarter of the time.
@@ -238,7 +239,9 @@ job_prometheus() {
 job_report() {
 	"$scripts/setup.sh" browser
 	build tests/unit O="$PWD/build/unit" all
-	BUILD=$PWD/build/unit TMPDIR=$memory "$scripts/bats.sh" tests/report/report.bats
+	tools
+	BUILD=$PWD/build/unit PLAIN=$(unsanitized) TMPDIR=$memory \
+		"$scripts/bats.sh" tests/report/report.bats
 }
 
 job_ceph() {

@@ -67,6 +67,10 @@ make_names() {
 	offers stats --is --
 	offers dedup --ol --
 	offers copies --cop --
+	offers snapshot vm1 --comp --
+	offers snapshot vm1 --pie --
+	offers snapshot vm1 --ded --
+	offers tune vm1 --pie -- --pieces
 	offers show v -- vg/vm-2 vm1 vg/vm-2@ vm1@
 	offers restore v -- vg/vm-2@ vm1@
 	offers restore vm1@ -- vm1@latest vm1@3 vm1@2 vm1@gold vm1@1

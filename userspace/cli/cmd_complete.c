@@ -253,7 +253,8 @@ static void offer_options(const struct line *line)
 	unsigned int i;
 
 	for (i = 0; i < CTL_OPTIONS; i++) {
-		if (command && (!ctl_takes(command, i) || !ctl_option_help(command, i)))
+		if (command && (!ctl_takes(command, i) || !ctl_option_help(command, i) ||
+				ctl_is_expert(command, i)))
 			continue;
 		if (!command && i != CTL_OPT_POOL && i != CTL_OPT_HELP && i != CTL_OPT_VERSION)
 			continue;

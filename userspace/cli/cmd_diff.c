@@ -195,17 +195,13 @@ static int diff_all(struct diff *diff)
 
 /* --- what is compared */
 
-static int find_b(struct diff *diff)
+static int find_version(struct ctl *ctl, int nr, struct ctl_version *ret)
 {
-	struct ctl *ctl = diff->ctl;
-	int r = ctl_find_operand(ctl, 1, &diff->b);
+	int r = ctl_find_operand(ctl, nr, ret);
 
 	if (!r)
-		r = ctl_lock_version(ctl, &diff->b);
-	if (!r)
-		r = rd_version_prove(ctl->pool, &diff->b.version);
-	diff->size = diff->b.version.size;
-	return r;
+		r = ctl_lock_version(ctl, ret);
+	return r ? r : rd_version_prove(ctl->pool, &ret->version);
 }
 
 static int open_disk(struct diff *diff)
@@ -223,15 +219,12 @@ static int open_disk(struct diff *diff)
 
 static int find_both(struct diff *diff)
 {
-	struct ctl *ctl = diff->ctl;
-	int r = ctl_find_operand(ctl, 0, &diff->a);
+	int r = find_version(diff->ctl, 0, &diff->a);
 
 	if (!r)
-		r = ctl_lock_version(ctl, &diff->a);
-	if (!r)
-		r = rd_version_prove(ctl->pool, &diff->a.version);
-	if (!r)
-		r = diff->path ? open_disk(diff) : find_b(diff);
+		r = diff->path ? open_disk(diff) : find_version(diff->ctl, 1, &diff->b);
+	if (!diff->path)
+		diff->size = diff->b.version.size;
 	diff->size = rd_max(diff->size, diff->a.version.size);
 	return r;
 }

@@ -130,44 +130,30 @@ static const struct option_info {
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };
 
-/* With the same name, of verify. */
-static const struct option_info verify_volumes = {
-	"volumes", 0, "PATTERN [RULE]", "what --all means, such as 'web*'; may be repeated"
-};
-
-static const struct option_info verify_time = {
-	"time", 0, "TIME", "how long a guest may take to come up (10m)"
-};
-
-static const struct option_info verify_all = {
-	"all", 0, NULL, "the newest version of each volume that --volumes names"
-};
-
-/* The same of send. */
-static const struct option_info send_compression = {
-	"compression", 0, "none|zstd[:LEVEL]", "compress all that is sent like this"
-};
-
-static const struct option_info *verify_info(enum ctl_option option)
-{
-	return option == CTL_OPT_VOLUMES ? &verify_volumes :
-		option == CTL_OPT_TIME ? &verify_time :
-		option == CTL_OPT_ALL ? &verify_all : &infos[option];
-}
-
-/* The same of files. */
-static const struct option_info files_to = {
-	"to", 0, "DIR", "unpack it in this directory"
+/* Options that mean something else to one command. */
+static const struct {
+	int (*run)(struct ctl *ctl);
+	enum ctl_option option;
+	struct option_info info;
+} others[] = {
+	{ cmd_verify, CTL_OPT_VOLUMES,
+	  { "volumes", 0, "PATTERN [RULE]", "what --all means, such as 'web*'; may be repeated" } },
+	{ cmd_verify, CTL_OPT_TIME,
+	  { "time", 0, "TIME", "how long a guest may take to come up (10m)" } },
+	{ cmd_verify, CTL_OPT_ALL,
+	  { "all", 0, NULL, "the newest version of each volume that --volumes names" } },
+	{ cmd_send, CTL_OPT_COMPRESSION,
+	  { "compression", 0, "none|zstd[:LEVEL]", "compress all that is sent like this" } },
+	{ cmd_files, CTL_OPT_TO, { "to", 0, "DIR", "unpack it in this directory" } },
 };
 
 static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)
 {
-	if (command && command->run == cmd_verify)
-		return verify_info(option);
-	if (option == CTL_OPT_COMPRESSION && command && command->run == cmd_send)
-		return &send_compression;
-	if (option == CTL_OPT_TO && command && command->run == cmd_files)
-		return &files_to;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		if (command && command->run == others[i].run && others[i].option == option)
+			return &others[i].info;
 	return &infos[option];
 }
 
