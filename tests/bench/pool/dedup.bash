@@ -246,7 +246,18 @@ find_rows() {
 	row "  finding / raw input and output" "$(calc "$find / $raw" %.2f)" "<= 1.5" \
 		"$find / $raw <= 1.5"
 	row "  1 TiB at that speed, s" "$(calc "$find / 1e6 * 1024 / $gibs" %.0f)"
+	sqlite_pass_rows
 	again_rows
+}
+
+# The buckets of what is compared, and the join, in SQLite instead.
+sqlite_pass_rows() {
+	local millions=$((gibs * gib / 4096 / 1000000)) usec kib
+	sqlite_instead "$millions" "random(), i, 1" "CREATE TABLE e(key, block, lives)" \
+		"SELECT key, min(block) FROM e GROUP BY key HAVING count(*) > 1"
+	row "  buckets and join in SQLite, 1 TiB at that speed, s" \
+		"$(calc "$usec / 1e6 * 1024 * $gib / 4096e6 / $millions" %.0f)"
+	row "    MiB of memory" $((kib / 1024))
 }
 
 # again_rows: a pass over the pool of find_rows, and one after 1 % more. They are short, so each is

@@ -131,6 +131,16 @@ build_rows() {
 	rm "$dir/small"
 }
 
+# A sorted table of SQLite instead of runs: a quarter of what 1 TiB has.
+sqlite_index_rows() {
+	local table="CREATE TABLE e(key INTEGER PRIMARY KEY, place) WITHOUT ROWID" usec kib
+	sqlite_instead 4 "i << 36, i" "$table"
+	row "SQLite instead, keys in order: s a TiB" "$(calc "$usec / 1e6 * 4")"
+	sqlite_instead 4 "random(), i" "$table"
+	row "  keys in any order: s a TiB" "$(calc "$usec / 1e6 * 4")"
+	row "  MiB of memory" $((kib / 1024))
+}
+
 # The blocks of all vectors: see userspace/pool/index/run.h.
 vector_blocks() {
 	local file lines blocks=0
@@ -185,4 +195,5 @@ part_index() {
 		index_of_series database "$("$here/database.sh")"
 	fi
 	! is_wanted large || large_pool
+	! is_wanted sqlite || sqlite_index_rows
 }

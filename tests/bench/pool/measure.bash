@@ -176,6 +176,19 @@ find_fleet() {
 	mounts+=("$fleet")
 }
 
+# sqlite_instead MILLIONS ROW SQL...: put so many million rows into the table e of SQLite, in one
+# transaction, with a cache of 32 MiB, and neither a journal nor flushes: ROW of each number i. Sets
+# usec, and kib, its memory. The rest of SQL is run before and after that.
+sqlite_instead() {
+	local numbers="WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1e6)"
+	rm -f "$dir/sqlite"
+	timed env SQLITE_TMPDIR="$dir" /usr/bin/time -q -o "$dir/peak" -f %M sqlite3 "$dir/sqlite" \
+		"PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA cache_size = -32768" \
+		"$3; BEGIN; $numbers INSERT INTO e SELECT $2 FROM n; COMMIT" "${@:4}"
+	kib=$(tail -n 1 "$dir/peak")
+	rm "$dir/sqlite"
+}
+
 # take_series [HOOK [OPTION...]]: all snapshots in a new pool, each from cold caches. Their
 # reports go to $dir/reports, the microseconds of all to series_usec. HOOK VOLUME
 # FILE is called after each.

@@ -47,8 +47,8 @@
 #   --pieces P   of pools of aged and streams, beside 1 (default auto)
 #   --series S   of packs, pieces, index, dedup and scale: only these, such as "nights layouts"
 #                (default all of them; those of packs are "demo disk disks layouts database", of
-#                index "disks layouts database large", of dedup "disks layouts fleet trimmed find",
-#                of scale "versions volumes fan_in pieces aged volume")
+#                index "disks layouts database large sqlite", of dedup "disks layouts fleet
+#                trimmed find", of scale "versions volumes fan_in pieces aged volume")
 #   --size demo  packs, pieces, index, forward, aged, streams, seek, served, rbd, shards and
 #                memory on small disks, in minutes (with --sparse 8): to try the programs, not to
 #                measure

@@ -5,6 +5,11 @@
  * All are in one file without a name, which vanishes with the process, in chunks: a buffer of
  * each bucket that is written when it is full. What is in memory is these buffers, or what is read
  * of one bucket, either of RD_SPILL_BUFFERS together, and the numbers of chunks.
+ *
+ * SQLite is too slow for it. A table of 4 million blocks, which SQLite sorts with a cache of
+ * 32 MiB and the join reads in order, takes 12 s of a processor and 68 MiB; buckets and their join
+ * take 0.4 s and 28 MiB. 1 TiB has 268 million. "tests/bench/pool/run.sh --series find dedup"
+ * prints what SQLite takes beside what finding does.
  */
 #ifndef RD_SPILL_H
 #define RD_SPILL_H

@@ -36,6 +36,15 @@
  * Recipes that have changed since are left for the next pass. A transaction of step 4
  * that ended is done for good, and a crash leaves the rest superseded, as it was. A command that
  * goes on with that has written nothing, and so it reads all that is to stay.
+ *
+ * The pass over the pool could find what is at another offset, if it looked at one volume only.
+ * That was tried with four versions of a disk of 1 GiB beside 8 GiB of others, on a busy disk:
+ * steps 1 to 4 took 1.5 s to 1.8 s in all; those without 2, and a command with such a pass after
+ * each version, which yields to other readers, 5.3 s. In memory, without the start of that
+ * command, they took 0.6 s to 0.7 s and 0.9 s to 1.9 s, with the same time of a processor. The pool
+ * was 0.5 % smaller. A pass reads again what the snapshot has just written, needs room for
+ * temporary files, and has a lock of which a pool has one, while snapshots of many volumes run side
+ * by side. It does not change newest recipes: swap.c would stay.
  */
 #include <errno.h>
 
