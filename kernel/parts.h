@@ -62,7 +62,6 @@ bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct
  *   remap   a block that has the new place has not the old one any more; not where a message
  *           names a block twice, first with a place that it gets later
  *   set     gives the same place again; begin and end take no notice of signals
- *   punch   discards again what nothing names
  *
  * Checks are made again: what another program has done between them may have the message fail
  * half done, as any error does. A settle is of all changes, those of the first time, too. Only a
