@@ -80,7 +80,7 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 		r = -EINVAL;
 	}
 	if (!r)
-		r = dmr_parts_check_writable(t, "remap");
+		r = dmr_super_check_writable(t->meta, "remap");
 	if (!r) {
 		mutex_lock(&t->meta->lock);
 		r = dmr_parts_admit_packs(t, ranges, &rules);
@@ -98,7 +98,7 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 static int check_suspended(struct dmr_table *t, const char *verb)
 {
 	if (t->meta->suspended)
-		return dmr_parts_check_writable(t, verb);
+		return dmr_super_check_writable(t->meta, verb);
 	DMERR("%s: %s: suspend the device first", dmr_name(t->meta), verb);
 	return -EBUSY;
 }

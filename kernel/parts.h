@@ -31,8 +31,6 @@ bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules
 /* Be able to read the packs that the ranges, which were checked, name: 0 or -errno. Sleeps. */
 int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 			  const struct dmr_range_rules *rules);
-/* Refuse to change a device that is read-only: 0 or -EROFS. Sleeps. */
-int dmr_parts_check_writable(struct dmr_table *t, const char *verb);
 
 /* Call @fn for each part of the ranges, until it fails: 0 or its -errno. Sleeps. */
 int dmr_parts_run(struct dmr_table *t, const char *ranges,
