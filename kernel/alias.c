@@ -15,6 +15,7 @@
 #include "pages.h"
 #include "parts.h"
 #include "queue.h"
+#include "super.h"
 #include "watch.h"
 #include "words.h"
 #include "writeback.h"
@@ -68,7 +69,7 @@ int dmr_watch(struct dmr_table *t, u64 token, const char *ranges)
 	int r = dmr_parts_check(t, "watch", ranges, &rules);
 
 	if (!r)
-		r = dmr_parts_check_writable(t, "watch");
+		r = dmr_super_check_writable(t->meta, "watch");
 	if (r)
 		return r;
 	if (t->watch_token != token)
@@ -207,7 +208,7 @@ int dmr_alias(struct dmr_table *t, u64 token, const char *ranges)
 		r = -EINVAL;
 	}
 	if (!r)
-		r = dmr_parts_check_writable(t, "alias");
+		r = dmr_super_check_writable(t->meta, "alias");
 	if (!r)
 		r = check_token(t, token);
 	if (r)

@@ -52,16 +52,6 @@ static void clear_bits(struct dmr_meta *meta, unsigned long *bits)
 	memset(bits, 0, meta->nr_groups * DMR_BITS_LONGS * sizeof(u64));
 }
 
-static int check_writable(struct dmr_meta *meta, const char *verb)
-{
-	if (meta->read_only) {
-		DMERR("%s: %s: the device is read-only", dmr_name(meta),
-		      verb);
-		return -EROFS;
-	}
-	return 0;
-}
-
 static int check_checkpoint(struct dmr_meta *meta, u64 epoch)
 {
 	if (!meta->suspended) {
@@ -74,7 +64,7 @@ static int check_checkpoint(struct dmr_meta *meta, u64 epoch)
 		      dmr_name(meta), epoch, meta->super.epoch + 1);
 		return -EINVAL;
 	}
-	return check_writable(meta, "checkpoint");
+	return dmr_super_check_writable(meta, "checkpoint");
 }
 
 static int flush_base(struct dmr_meta *meta, struct block_device *base)
@@ -157,7 +147,7 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 			  super.version_nr == version);
 	if (r <= 0)
 		return r;
-	r = check_writable(meta, "commit");
+	r = dmr_super_check_writable(meta, "commit");
 	if (r)
 		return r;
 
@@ -200,7 +190,7 @@ int dmr_abort(struct dmr_meta *meta, u64 epoch)
 			  epoch && meta->super.committed != epoch);
 	if (r <= 0)
 		return r;
-	r = check_writable(meta, "abort");
+	r = dmr_super_check_writable(meta, "abort");
 	if (r)
 		return r;
 	r = drop_frozen(meta);
@@ -222,7 +212,7 @@ int dmr_mark(struct dmr_meta *meta, const char *ranges)
 		      dmr_name(meta), meta->nr_segs);
 		return r;
 	}
-	r = check_writable(meta, "mark");
+	r = dmr_super_check_writable(meta, "mark");
 	if (r)
 		return r;
 	while (dmr_range_next(&ranges, &rules, &range) > 0)

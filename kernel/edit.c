@@ -4,12 +4,9 @@
  *
  *   remap   compare and swap two places that hold the same
  *   set     set places unconditionally, in a batch on the suspended device
- *   punch   discard blocks of the pool that nothing names any more
  *
- * remap ends with a settle, punch begins with one.
+ * remap ends with a settle.
  */
-#include <linux/blkdev.h>
-
 #include "dirty.h"
 #include "dmr_table.h"
 #include "edit.h"
@@ -83,7 +80,7 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 		r = -EINVAL;
 	}
 	if (!r)
-		r = dmr_parts_check_writable(t, "remap");
+		r = dmr_super_check_writable(t->meta, "remap");
 	if (!r) {
 		mutex_lock(&t->meta->lock);
 		r = dmr_parts_admit_packs(t, ranges, &rules);
@@ -101,7 +98,7 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 static int check_suspended(struct dmr_table *t, const char *verb)
 {
 	if (t->meta->suspended)
-		return dmr_parts_check_writable(t, verb);
+		return dmr_super_check_writable(t->meta, verb);
 	DMERR("%s: %s: suspend the device first", dmr_name(t->meta), verb);
 	return -EBUSY;
 }
@@ -221,33 +218,5 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
 	if (!r)
 		r = dmr_parts_run(t, ranges, &rules, set_part);
 	mutex_unlock(&t->meta->lock);
-	return r;
-}
-
-/* ------------------------------------------------------------------
- * punch
- */
-
-int dmr_edit_punch(struct dmr_table *t, const char *ranges)
-{
-	const struct dmr_range_rules rules = { .limit = t->pool_blocks };
-	struct dmr_range range;
-	int r = dmr_parts_check(t, "punch", ranges, &rules);
-
-	if (!r)
-		r = dmr_parts_check_writable(t, "punch");
-	if (!r && !bdev_max_discard_sectors(t->pool)) {
-		DMERR("%s: punch: the pool device %pg takes no discards",
-		      dmr_name(t->meta), t->pool);
-		r = -EOPNOTSUPP;
-	}
-	if (!r)
-		r = dmr_writeback_settle(t);
-	while (!r && dmr_range_next(&ranges, &rules, &range) > 0) {
-		r = dmr_parts_may_continue(t);
-		if (!r)
-			r = blkdev_issue_discard(t->pool, range.first * DMR_BLOCK_SECTORS,
-						 range.len * DMR_BLOCK_SECTORS, GFP_NOIO);
-	}
 	return r;
 }

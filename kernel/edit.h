@@ -10,7 +10,6 @@
 
 int dmr_edit_remap(struct dmr_table *t, const char *ranges);
 int dmr_edit_set(struct dmr_table *t, const char *ranges);
-int dmr_edit_punch(struct dmr_table *t, const char *ranges);
 int dmr_edit_begin(struct dmr_table *t);
 int dmr_edit_end(struct dmr_table *t);
 

@@ -17,8 +17,8 @@
  * When the metadata device fails a write, `want` stays right in memory, and the
  * worker tries again every second until all of it is stable. Until then the disk may
  * say too little. So first writes are held until the loss is recorded where it is found
- * after a crash: one superblock copy has the lost mark, or the controller says that
- * it has recorded the loss (lost-noted). After HOLD_MS they pass all the same, with
+ * after a crash: one superblock copy has the lost mark, or a program says that it has
+ * recorded the loss (lost-noted). After HOLD_MS they pass all the same, with
  * their bits in `want` only, because a backup tool must not take the guest down. A loss
  * that is recorded nowhere by then is the gap that the documentation tells of.
  */

@@ -196,11 +196,6 @@ static int msg_end(struct message *m)
 	return dmr_edit_end(m->table);
 }
 
-static int msg_punch(struct message *m)
-{
-	return dmr_edit_punch(m->table, m->argv[0]);
-}
-
 #ifndef DMR_NO_ALIAS
 /* Parse the token of the program that sends @m: any number but 0. */
 static int parse_token(struct message *m, u64 *ret)
@@ -330,7 +325,6 @@ static const struct verb {
 	{ "begin",	0, 0, msg_begin, true },
 	{ "set",	1, 1, msg_set, true },		/* ranges with a place */
 	{ "end",	0, 0, msg_end, true },
-	{ "punch",	1, 1, msg_punch, true },	/* ranges of the pool */
 	{ "table",	2, 4, msg_table, true },	/* first count [pool first, length] */
 	{ "hydrate",	1, 2, msg_hydrate, true },	/* start [MiB/s] | stop */
 #ifndef DMR_NO_ALIAS

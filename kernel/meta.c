@@ -101,7 +101,16 @@ static int check_size(struct dmr_meta *meta, sector_t volume_sectors, u32 flags,
 	return 0;
 }
 
-/* Read the superblock and check that the table line can work with it. */
+/* Check that the table line can work with the metadata. */
+static int check_fits(struct dmr_meta *meta, struct dm_target *ti, struct dmr_target *rt,
+		      const struct dmr_super *super, const char **why)
+{
+	int r = check_belongs(ti, rt, super, why);
+
+	return r ? r : check_size(meta, ti->len, super->flags, why);
+}
+
+/* The same for those on the disk. */
 static int probe_meta(struct dmr_meta *meta, struct dm_target *ti,
 		      struct dmr_target *rt, const char **why)
 {
@@ -116,19 +125,7 @@ static int probe_meta(struct dmr_meta *meta, struct dm_target *ti,
 		}
 		return check_size(meta, ti->len, 0, why);
 	}
-	if (!r)
-		r = check_belongs(ti, rt, &super, why);
-	if (!r)
-		r = check_size(meta, ti->len, super.flags, why);
-	return r;
-}
-
-static int check_loaded(struct dmr_meta *meta, struct dm_target *ti,
-			struct dmr_target *rt, const char **why)
-{
-	int r = check_belongs(ti, rt, &meta->super, why);
-
-	return r ? r : check_size(meta, ti->len, meta->super.flags, why);
+	return r ? r : check_fits(meta, ti, rt, &super, why);
 }
 
 /* ------------------------------------------------------------------
@@ -235,7 +232,7 @@ struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 	}
 
 	mutex_lock(&meta->lock);
-	*ret_r = meta->loaded ? check_loaded(meta, ti, rt, &why) :
+	*ret_r = meta->loaded ? check_fits(meta, ti, rt, &meta->super, &why) :
 				probe_meta(meta, ti, rt, &why);
 	mutex_unlock(&meta->lock);
 	if (*ret_r) {
@@ -323,9 +320,7 @@ static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
 		meta->epoch_is_unsure = true;
 	}
 	if (!r)
-		r = check_belongs(ti, rt, &super, &why);
-	if (!r)
-		r = check_size(meta, ti->len, super.flags, &why);
+		r = check_fits(meta, ti, rt, &super, &why);
 	if (r) {
 		DMERR("%s: %s", dmr_name(meta), why);
 		return r;

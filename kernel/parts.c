@@ -127,14 +127,6 @@ int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 }
 #endif
 
-int dmr_parts_check_writable(struct dmr_table *t, const char *verb)
-{
-	if (!t->meta->read_only)
-		return 0;
-	DMERR("%s: %s: the device is read-only", dmr_name(t->meta), verb);
-	return -EROFS;
-}
-
 int dmr_parts_may_continue(struct dmr_table *t)
 {
 	if (signal_pending(current))

@@ -31,8 +31,6 @@ bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules
 /* Be able to read the packs that the ranges, which were checked, name: 0 or -errno. Sleeps. */
 int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 			  const struct dmr_range_rules *rules);
-/* Refuse to change a device that is read-only: 0 or -EROFS. Sleeps. */
-int dmr_parts_check_writable(struct dmr_table *t, const char *verb);
 
 /* Call @fn for each part of the ranges, until it fails: 0 or its -errno. Sleeps. */
 int dmr_parts_run(struct dmr_table *t, const char *ranges,
@@ -62,7 +60,6 @@ bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct
  *   remap   a block that has the new place has not the old one any more; not where a message
  *           names a block twice, first with a place that it gets later
  *   set     gives the same place again; begin and end take no notice of signals
- *   punch   discards again what nothing names
  *
  * Checks are made again: what another program has done between them may have the message fail
  * half done, as any error does. A settle is of all changes, those of the first time, too. Only a

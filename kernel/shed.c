@@ -348,7 +348,7 @@ int dmr_shed(struct dmr_table *t, const char *ranges, bool zeroed)
 	int r = dmr_parts_check(t, "shed", ranges, &rules);
 
 	if (!r)
-		r = dmr_parts_check_writable(t, "shed");
+		r = dmr_super_check_writable(t->meta, "shed");
 	if (!r)
 		r = check_base(t, zeroed);
 	if (r)

@@ -44,6 +44,14 @@ static void read_copy(struct dmr_meta *meta, struct dmr_super_copy *copy)
 	dm_bufio_release(buf);
 }
 
+int dmr_super_check_writable(struct dmr_meta *meta, const char *verb)
+{
+	if (!meta->read_only)
+		return 0;
+	DMERR("%s: %s: the device is read-only", dmr_name(meta), verb);
+	return -EROFS;
+}
+
 int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 		   const char **why)
 {

@@ -18,5 +18,7 @@ int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next);
 /* Write the state again if a copy lacks it, or may lack it. */
 int dmr_super_refresh(struct dmr_meta *meta);
+/* Refuse message @verb on a device that is read-only: 0 or -EROFS. message_lock will do, too. */
+int dmr_super_check_writable(struct dmr_meta *meta, const char *verb);
 
 #endif

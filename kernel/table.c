@@ -106,10 +106,8 @@ int dmr_table_load(struct dmr_table *t, bool fresh)
 		return r;
 #endif
 	if (fresh) {
-		for (seg = 0; seg < t->nr_segs; seg++) {
-			t->words[seg] = DMR_WORD_BASE;
-			dmr_word_count(t, seg, DMR_WORD_BASE, 1);
-		}
+		/* The words are BASE since they were allocated. */
+		t->nr[DMR_BASE] = dmr_nr_blocks(t->volume_sectors);
 		return 0;
 	}
 	buf = alloc_quietly(DMR_GROUP_WORD_BLOCKS * DMR_BLOCK_SIZE);
@@ -470,7 +468,7 @@ static int alloc_table(struct dmr_table *t)
 	int r;
 
 	t->words = alloc_words(t->nr_segs);
-	/* dmr_table_destroy() looks for pages there. */
+	/* dmr_table_destroy() looks for pages there, and dmr_table_load() may leave them so. */
 	if (t->words)
 		memset64(t->words, DMR_WORD_BASE, t->nr_segs);
 	t->words_dirty = alloc_word_bits(t->nr_segs);

@@ -500,13 +500,12 @@ int dmr_writeback_leave_linear(struct dmr_table *t, u32 flags)
 	struct dmr_meta *meta = t->meta;
 	struct dmr_super super = meta->super;
 	int r = 0;
-	u64 seg;
 
 	lockdep_assert_held(&meta->lock);
 	if (super.flags & DMR_FLAG_LINEAR_OK) {
 		spin_lock_irq(&t->lock);
-		for (seg = 0; seg < t->nr_segs; seg += DMR_SEG_BLOCKS)
-			dmr_word_mark_dirty(t, seg);
+		bitmap_set(t->words_dirty, 0, DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS));
+		dmr_word_mark_dirty(t, 0);
 		spin_unlock_irq(&t->lock);
 		r = dmr_writeback(t);
 		super.flags &= ~(DMR_FLAG_LINEAR_OK | DMR_FLAG_NO_POOL);

@@ -21,7 +21,7 @@
 
 static const char * const event_names[NR_EVENTS] = {
 	"time", "move", "overtake", "flush", "resume", "checkpoint", "over-checkpoint",
-	"commit", "abort", "mark", "reload", "remap", "punch", "watch", "alias", "shed", "hydrate",
+	"commit", "abort", "mark", "reload", "remap", "table", "watch", "alias", "shed", "hydrate",
 	"begin", "set", "end", "outage",
 };
 

@@ -49,7 +49,7 @@ enum event {
 	AT_MARK,
 	AT_RELOAD,
 	AT_REMAP,
-	AT_PUNCH,
+	AT_TABLE,
 	AT_WATCH,
 	AT_ALIAS,
 	AT_SHED,

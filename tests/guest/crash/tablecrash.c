@@ -56,7 +56,7 @@
 
 static const enum event events[] = {
 	AT_TIME, AT_TIME, AT_TIME, AT_FLUSH, AT_FLUSH, AT_FLUSH, AT_RESUME, AT_CHECKPOINT,
-	AT_OVER_CHECKPOINT, AT_COMMIT, AT_ABORT, AT_RELOAD, AT_REMAP, AT_REMAP, AT_PUNCH,
+	AT_OVER_CHECKPOINT, AT_COMMIT, AT_ABORT, AT_RELOAD, AT_REMAP, AT_REMAP, AT_TABLE,
 	AT_WATCH, AT_ALIAS, AT_ALIAS, AT_SHED, AT_SHED, AT_HYDRATE, AT_BEGIN, AT_SET, AT_END,
 	AT_OUTAGE,
 };
@@ -408,10 +408,10 @@ static void summary(uint64_t us)
 	       " flushes (%" PRIu64 " of them or of synchronous writes failed)\n",
 	       count.writes, count.reads, count.discards, count.flushes, count.failed_syncs);
 	printf("%" PRIu64 " remaps (%" PRIu64 " blocks seen to have moved), %" PRIu64
-	       " punches, %" PRIu64 " watches, %" PRIu64 " aliases (%" PRIu64
+	       " settles, %" PRIu64 " watches, %" PRIu64 " aliases (%" PRIu64
 	       " blocks), %" PRIu64 " sheds, %" PRIu64 " times hydrate, %" PRIu64
 	       " blocks came home\n",
-	       count.remaps, count.remapped, count.punches, count.watches, count.aliases,
+	       count.remaps, count.remapped, count.settles, count.watches, count.aliases,
 	       count.aliased, count.sheds, count.hydrates, count.came_home);
 	printf("%" PRIu64 " packs moved, %" PRIu64 " given to others, %" PRIu64
 	       " packed blocks seen after crashes\n", count.pack_moves, count.pack_renewals,

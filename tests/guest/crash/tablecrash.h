@@ -45,7 +45,7 @@ extern struct table_run t;
 struct counts {
 	atomic_uint_fast64_t writes, reads, flushes, discards;
 	atomic_uint_fast64_t failed_syncs;
-	uint64_t remaps, remapped, punches, came_home, watches, aliases, aliased;
+	uint64_t remaps, remapped, settles, came_home, watches, aliases, aliased;
 	uint64_t sheds, packed, pack_moves, pack_renewals;
 	uint64_t hydrates, rollbacks, repeated, finished, reloads, outages;
 };

@@ -392,16 +392,23 @@ static void pin_both(const struct move *move)
 		pool_pin(&t.pool, move->new.block, move->nr);
 }
 
-static bool punch(struct worker *w, uint64_t first, uint64_t nr)
+/* No table on disk names these blocks of the pool any more. False: that is not known. */
+static bool settle(struct worker *w, uint64_t first, uint64_t nr)
 {
-	/* Such a judge takes no discards. What is free then is found by collect(). */
-	if (t.no_cache || first >= t.pool.nr)
+	struct place place;
+	int r;
+
+	if (first >= t.pool.nr)
 		return false;
-	if (change(AT_PUNCH, &w->random, "punch %" PRIx64 ",%" PRIx64, first, nr)) {
+	reached(AT_TABLE, &w->random);
+	r = ask_places(0, 1, &place);
+	if (r && !may_fail(r))
+		miss("'table' failed: %s", strerror(-r));
+	if (r) {
 		pool_pin(&t.pool, first, nr);
 		return false;
 	}
-	count.punches++;
+	count.settles++;
 	return true;
 }
 
@@ -493,9 +500,7 @@ static void move_pool_blocks(struct worker *w, uint64_t block, bool large)
 		return;
 	if (one_in(&w->random, 2))
 		check_moved(block, move.nr, &move);
-	/* Sometimes it is not punched: a remap settles as well. */
-	if (pool_is_free(&t.pool, move.old.block, move.nr) &&
-	    (one_in(&w->random, 2) || punch(w, move.old.block, move.nr)))
+	if (pool_is_free(&t.pool, move.old.block, move.nr))
 		give_away(move.old.block, move.nr);
 }
 
@@ -619,7 +624,7 @@ static bool bring_home(struct worker *w)
 	if (rollbacks == t.rollbacks && t.pool.places[block].kind == IN_POOL &&
 	    t.pool.places[block].block == place.block &&
 	    t.pool.blocks[place.block].refs == 1 && !t.pool.blocks[place.block].pinned &&
-	    punch(w, place.block, 1)) {
+	    settle(w, place.block, 1)) {
 		pool_set_place(&t.pool, block, (struct place){ .kind = IN_BASE });
 		give_away(place.block, 1);
 	}

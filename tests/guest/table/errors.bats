@@ -259,7 +259,7 @@ flakey $meta_ground $((page_at + 8)) 0 3600 1 error_writes"
 	dm suspend rdt-v
 	refused "No such device" "give the pool device" dm resume rdt-v
 	dm remove rdt-p
-	refused "Operation not supported" "there is no remap table" msg punch 0,1
+	refused "Operation not supported" "there is no remap table" msg shed 0,1
 	make rdt-p "0 $pool_sectors linear /dev/ram2 0"
 	vol_reload
 	reads 0 8 "p38,8"

@@ -513,14 +513,14 @@ page_each() {
 	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 
-# in_vain COMMAND MESSAGE [READER]: COMMAND, for which the guest waits, comes while the message does
-# its I/O, of which READER tells, and ends it. What it said is in $out.
+# in_vain COMMAND MESSAGE: COMMAND, for which the guest waits, comes while the message reads pages,
+# and ends it. What it said is in $out.
 in_vain() {
 	local asker
 	page_reads
 	dmsetup message rdt-v 0 "$2" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
 	asker=$!
-	within 60 ${3:-reads_more $reply}
+	within 60 reads_more $reply
 	dm $1 rdt-v
 	wait $asker || :
 	out=$(<"$BATS_TEST_TMPDIR/out")
@@ -600,27 +600,6 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	dm remove rdt-b
 }
 
-@test "no punch of many ranges holds up a suspend" {
-	local out ranges='' i
-	on_loop_pool
-	vol_create
-	batch "0,10,p7f0"
-	for ((i = 0; i < 300; i++)); do
-		printf -v out ';%x,1' $i
-		ranges+=$out
-	done
-	reload rdt-p "0 $pool_sectors delay $pool_ground 0 0 $pool_ground 0 100"
-	in_vain suspend "punch ${ranges#;}" "in_flight $pool"
-	is_busy
-	reload rdt-p "0 $pool_sectors linear $pool_ground 0"
-	dm resume rdt-v
-	dm read $pool_ground $((299 * 8)) 8
-	is "the last of them" "$reply" "p958,8"
-	msg punch "${ranges#;}"
-	dm read $pool_ground 0 2408
-	is "the pool" "$reply" "z,960;p960,8"
-}
-
 @test "an interrupted watch leaves no token: a write that it did not wait for may come" {
 	local writer watcher
 	make rdt-b "0 $vol_sectors linear /dev/ram0 0"
@@ -667,26 +646,6 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	msg watch 1 0,$last
 	msg alias 1 0,$last,z
 	msg watch 1 $last,2
-}
-
-@test "punch" {
-	on_loop_pool
-	vol_create
-	batch "0,10,p100"
-	msg remap "0,8,p100,p200"
-	msg punch "100,8;300,1"
-	dm read $pool $((255 * 8)) 80
-	is "pool" "$reply" "p7f8,8;z,40;p840,8"
-	dm read $pool $((767 * 8)) 24
-	is "pool" "$reply" "p17f8,8;z,8;p1808,8"
-	reads 0 128 "p1000,40;p840,40"
-	msg punch 7ff,1
-	refused "Invalid argument" "" msg punch 7ff,2
-	dm read $pool $((pool_sectors - 16)) 16
-	is "pool" "$reply" "p3ff0,8;z,8"
-	# A device that takes none.
-	reload rdt-p "0 $pool_sectors snapshot-origin /dev/ram2"
-	refused "Operation not supported" "takes no discards" msg punch 0,1
 }
 
 @test "wrong messages of the table are refused and change nothing" {
@@ -773,9 +732,6 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 		Invalid argument|shed 4000,1|not ranges
 		Invalid argument|shed 0,1 zero|use <ranges> or <ranges> zeroed
 		Invalid argument|shed 0,1 zeroed 1|shed takes 2 arguments, not 3
-		Invalid argument|punch|punch takes 1 arguments, not 0
-		Invalid argument|punch 0,1,p1|not ranges
-		Invalid argument|punch 0,0|not ranges
 		Invalid argument|hydrate|hydrate takes 1 arguments, not 0
 		Invalid argument|hydrate now|use start, start <MiB/s> or stop
 		Invalid argument|hydrate stop 1|use start, start <MiB/s> or stop
@@ -818,7 +774,7 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	vol_create_ro
 	mode_is ro
 	for message in "remap 0,1,p100,p200" "remap 0,1,p300,p200" "watch 1 20,1" \
-		"alias 1 20,1,z" "shed 0,20" "shed 0,20 zeroed" "punch 0,1" "hydrate start" "hydrate stop"; do
+		"alias 1 20,1,z" "shed 0,20" "shed 0,20 zeroed" "hydrate start" "hydrate stop"; do
 		refused "Read-only file system" "" msg "$message"
 	done
 	dm suspend rdt-v

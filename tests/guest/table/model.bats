@@ -16,7 +16,7 @@ setup() {
 }
 teardown() { model_teardown; }
 
-# The pool on a loop device, which takes discards and answers from a thread.
+# The pool on a loop device, which answers from a thread.
 @test "model: a volume of 64 MiB less an odd piece" {
 	model_disks 64
 	pool_ground=$(loop_of "$model_pool_sectors" pool)

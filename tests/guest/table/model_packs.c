@@ -198,23 +198,16 @@ static const struct frame *other_pack(const struct frame *frame)
 void do_move_pack(void)
 {
 	uint64_t from, to;
-	struct place place;
 
 	blocks_count_refs(&c.b);
 	if (!choose_place(true, &from) || !choose_place(false, &to))
 		return;
 	/* Those who have read there are done then. */
-	ask_table(0, 1, &place);
+	settle();
 	put_pack(to, c.b.packs[from]);
 	if (move_all(pack_place(&c.b, from), SEG_BLOCKS, pack_place(&c.b, to)))
 		came_up(H_PACK_MOVED);
-	if (one_in(&rng, 2)) {
-		begin_message("punch");
-		add_range((struct range){
-			.first = pack_place(&c.b, from).block / SEG_BLOCKS,
-			.len = PACK_ROOM,
-		});
-		punch();
-	}
+	if (one_in(&rng, 2))
+		settle();
 	put_pack(from, other_pack(c.b.packs[to]));
 }

@@ -38,23 +38,19 @@ static uint64_t garbage(uint64_t block)
 	return next++;
 }
 
-void punch(void)
+void settle(void)
 {
 	struct place place;
 
-	/* Without discards, ask for something else that ends with a settle. */
-	if (send_message() == -EOPNOTSUPP)
-		ask_table(0, 1, &place);
-	else
-		came_up(H_PUNCH);
+	ask_table(0, 1, &place);
 }
 
-/* The same, and use them for others. */
-static void punch_and_reuse(void)
+/* Use the blocks of the pool that have been collected for others, once nobody names them. */
+static void reuse(void)
 {
 	unsigned int i;
 
-	punch();
+	settle();
 	for (i = 0; i < message.nr; i++) {
 		write_pool(message.ranges[i].first, message.ranges[i].len, garbage);
 		atomic_fetch_add(&c.hard[H_GARBAGE], message.ranges[i].len);
@@ -62,12 +58,12 @@ static void punch_and_reuse(void)
 }
 
 /* What nobody names as it is. */
-void do_punch(void)
+void do_reuse(void)
 {
 	unsigned int tries = 1 + below(&rng, 20);
 
 	blocks_count_refs(&c.b);
-	begin_message("punch");
+	begin_message(NULL);
 	while (tries-- && has_room()) {
 		struct range range = { .first = below(&rng, c.b.pool_nr) };
 		uint64_t max = 1 + below(&rng, 8);
@@ -80,7 +76,7 @@ void do_punch(void)
 			add_range(range);
 	}
 	if (message.nr)
-		punch_and_reuse();
+		reuse();
 }
 
 /* Blocks of the pool that nobody names any more, and somebody did in @before. */
@@ -95,16 +91,16 @@ static void add_fresh(const uint32_t *before)
 
 /*
  * What a write has just gone home from, while reads that came before it may still
- * be under way there: only the settle of the message waits for those.
+ * be under way there: only a settle waits for those.
  */
-void do_punch_fresh(void)
+void do_reuse_fresh(void)
 {
 	uint32_t *before = malloc(c.b.pool_nr * sizeof(*before));
 	unsigned int tries = 50;
 
 	if (!before)
 		die("no memory");
-	begin_message("punch");
+	begin_message(NULL);
 	do {
 		blocks_count_refs(&c.b);
 		memcpy(before, c.b.refs, c.b.pool_nr * sizeof(*before));
@@ -114,7 +110,7 @@ void do_punch_fresh(void)
 	} while (!message.nr && --tries);
 	free(before);
 	if (message.nr)
-		punch_and_reuse();
+		reuse();
 }
 
 bool move_all(struct place first, uint64_t len, struct place to)
@@ -144,7 +140,7 @@ bool move_all(struct place first, uint64_t len, struct place to)
 	return true;
 }
 
-/* As compaction does it: move whoever is there away, and punch at once. */
+/* As compaction does it: move whoever is there away, and use it at once. */
 void do_evacuate(void)
 {
 	uint64_t block = pick_block(&rng), first, len = 1 + below(&rng, 16), may;
@@ -166,9 +162,9 @@ void do_evacuate(void)
 	    (to.kind == 'p' && to.block < first + len && first < to.block + len))
 		return;
 	move_all(from, len, to);
-	begin_message("punch");
+	begin_message(NULL);
 	add_range((struct range){ .first = first, .len = len });
-	punch_and_reuse();
+	reuse();
 	came_up(H_EVACUATE);
 }
 

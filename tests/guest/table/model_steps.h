@@ -50,13 +50,13 @@ extern struct message {
 	char text[MAX_TEXT];
 } message;
 
+/* With @verb NULL: ranges that are not sent. */
 void begin_message(const char *verb);
 bool has_room(void);
 /* Is one of these blocks in the message already? */
 bool has_range(uint64_t first, uint64_t len);
 void add_range(struct range range);
-/* Return 0 or -EOPNOTSUPP; end with all other errors. */
-int send_message(void);
+void send_message(void);
 /* Send a message that must succeed, or one that must fail with @error. */
 void send_text(const char *text);
 void refused(int error, const char *text);
@@ -103,13 +103,13 @@ void do_reload(void);
 /* [@block, @block + @nr) gets these contents: no more than fit into a segment. */
 void write_pool(uint64_t block, uint64_t nr, uint64_t (*content)(uint64_t block));
 
-/* Nobody is to name the blocks of the message: punch, or settle. Reads of them are over then. */
-void punch(void);
+/* Settle: reads of what nobody names any more are over then. */
+void settle(void);
 /* Whoever is at @first and the @len - 1 places behind it goes to @to. False: nobody may be. */
 bool move_all(struct place first, uint64_t len, struct place to);
 
-void do_punch(void);
-void do_punch_fresh(void);
+void do_reuse(void);
+void do_reuse_fresh(void);
 void do_evacuate(void);
 void do_refill(void);
 

@@ -538,7 +538,6 @@ zeros_table() { table="0 $vol_sectors revdedup $base $meta - 1 zeros"; }
 	writes 8 8
 	msg alias 1 0,40,z
 	places_are 0 64 "0,1,z;1,1,b;2,3e,z"
-	refused "Invalid argument" "not ranges" msg punch 0,1
 	refused "Numerical result out of range" "" msg remap 0,1,z,p1
 	reads 0 512 "z,8;w8,8;z,1f0"
 	msg shed 0,20

@@ -100,7 +100,7 @@ many_segs() {
 	dm zero $meta 0 $((meta_sectors * 512))
 }
 
-# on_loop_pool: the pool is on a device that takes discards, whatever the kernel.
+# on_loop_pool: the pool is in a file.
 on_loop_pool() {
 	pool_ground=$(loop_of $pool_sectors pool)
 	dm fill $pool_ground 0 $pool_sectors p
@@ -155,7 +155,7 @@ every_read() {
 all_messages_are_unsupported() {
 	local message
 	for message in "remap 0,1,p100,p200" "watch 1 20,1" "watch -" "alias 1 20,1,z" "shed 0,1" \
-		"punch 0,1" "hydrate start" "hydrate stop" "table 0 1" begin \
+		"hydrate start" "hydrate stop" "table 0 1" begin \
 		"set 0,1,z" end; do
 		refused "Operation not supported" "there is no remap table" msg "$message"
 	done

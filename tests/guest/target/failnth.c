@@ -441,7 +441,6 @@ static int do_print_part(void) { return message("table 0 8192 100 50"); }
 static int do_watch(void) { return message("watch 1 600,8"); }
 static int do_alias(void) { return message("alias 1 600,4,p500"); }
 static int do_shed(void) { return message("shed 0,2000 zeroed"); }
-static int do_punch(void) { return message("punch 700,10"); }
 static int do_hydrate(void) { return message("hydrate start"); }
 static int do_write_part(void) { return write_at(3 * 4096 + 512, 1024); }
 
@@ -597,7 +596,6 @@ static const struct op {
 	{ "message watch", live, do_watch, NOTHING, &mapped_same, false },
 	{ "message alias", live_watched, do_alias, NOTHING, &mapped_alias, false },
 	{ "message shed", live, do_shed, NOTHING, &mapped_shed, false },
-	{ "message punch", live, do_punch, NOTHING, &mapped_same, false },
 	{ "message hydrate", live, do_hydrate, HYDRATED, &mapped_home, false },
 	{ "write to a part of a block", live, do_write_part, NOTHING, &mapped_write, false },
 };
