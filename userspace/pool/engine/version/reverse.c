@@ -88,9 +88,14 @@ struct rd_reverse_sorted {
 
 /* --- finding */
 
-void rd_reverse_forget(struct rd_reverse *rev)
+void rd_reverse_forget_fps(struct rd_reverse *rev)
 {
 	memset(rev->chunks, 0xff, sizeof(rev->chunks));
+}
+
+/* For a new transaction. */
+static void forget_recipes(struct rd_reverse *rev)
+{
 	rd_resolver_forget(rev->resolver);
 	rev->asked = 0;
 }
@@ -167,17 +172,6 @@ static bool is_latest(struct rd_reverse *rev, i64 id)
 	return rev->asked_is_latest;
 }
 
-bool rd_reverse_target(struct rd_reverse *rev, rd_place at, rd_place *here)
-{
-	const struct rd_recipe *target;
-
-	if (!is_latest(rev, rd_place_id(at)) ||
-	    rd_resolver_load(rev->resolver, rd_place_id(at), &target))
-		return false;
-	*here = target->map.at[rd_place_slot(at)];
-	return true;
-}
-
 /*
  * Find where block @slot of a newest recipe is: *@at refers to the recipe that has it, at place
  * *@here. One step: what a newest recipe refers to mostly is one as well, and has the block.
@@ -186,12 +180,16 @@ bool rd_reverse_target(struct rd_reverse *rev, rd_place at, rd_place *here)
 static bool find_here(struct rd_reverse *rev, const struct rd_recipe *recipe, unsigned int slot,
 		      rd_place *at, rd_place *here)
 {
+	const struct rd_recipe *target;
+
 	*at = rd_place_make(RD_REF, recipe->id, slot);
 	*here = recipe->map.at[slot];
 	if (rd_place_kind(*here) == RD_REF) {
 		*at = *here;
-		if (!rd_reverse_target(rev, *at, here))
+		if (!is_latest(rev, rd_place_id(*at)) ||
+		    rd_resolver_load(rev->resolver, rd_place_id(*at), &target))
 			return false;
+		*here = target->map.at[rd_place_slot(*at)];
 	}
 	return rd_place_kind(*here) == RD_OWN;
 }
@@ -297,8 +295,9 @@ static int take_window(struct rd_reverse *rev, const i64 *ids, unsigned int nr)
 
 	if (r)
 		return r;
-	rd_reverse_forget(rev);
+	rd_reverse_forget_fps(rev);
 	rd_resolver_forget_fps(rev->resolver);
+	forget_recipes(rev);
 	for (i = 0; i < nr && !is_full(rev) && !r; i++)
 		r = take_recipe(rev, ids[i]);
 	rd_sql_end_read(rev->pool->sql);
@@ -454,8 +453,9 @@ static int offer_window(struct rd_reverse *rev, unsigned int first)
 
 	if (r)
 		return r;
-	/* No fingerprint may be older than the maps. */
-	rd_reverse_forget(rev);
+	/* None may be older than the maps. */
+	rd_reverse_forget_fps(rev);
+	forget_recipes(rev);
 	for (i = first; i < end && rev->nr_fps && !r; i++)
 		/* A segment may be in many places. */
 		if (!i || rev->sorted[i].id != rev->sorted[i - 1].id)

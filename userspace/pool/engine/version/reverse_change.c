@@ -96,12 +96,36 @@ static int prove_all(struct rd_reverse *rev)
 
 /* --- changing */
 
-/* Is the target still what it was? */
-static bool is_there(struct rd_reverse *rev, const struct rd_reverse_wanted *wanted)
-{
-	rd_place here;
+struct checked {
+	i64 id;
+	bool usable;
+	struct rd_map map;
+};
 
-	return rd_reverse_target(rev, wanted->at, &here) && here == wanted->here;
+/* Is the target still what it was? @checked: the recipe that was loaded last. */
+static int check_target(struct rd_sql *sql, const struct rd_reverse_wanted *wanted,
+			struct checked *checked, bool *ret_good)
+{
+	i64 id = rd_place_id(wanted->at);
+	struct rd_recipe recipe;
+	u64 refs;
+	int r;
+
+	if (checked->id != id) {
+		checked->id = id;
+		checked->usable = false;
+		r = rd_recipe_latest_refs(sql, id, &refs);
+		if (!r && refs) {
+			r = rd_recipe_load(sql, id, &recipe);
+			checked->map = recipe.map;
+			checked->usable = !r;
+		}
+		if (r && r != -ENOENT)
+			return r;
+	}
+	*ret_good = checked->usable &&
+		checked->map.at[rd_place_slot(wanted->at)] == wanted->here;
+	return 0;
 }
 
 /* Are both the same block, and is it the one that was wanted? */
@@ -117,34 +141,38 @@ static bool is_same_content(struct rd_reverse *rev, const struct rd_reverse_want
  * Compute what @now, as it is now, becomes. *@ret_all: each block that it has was looked
  * for, and what was found for it is still there.
  */
-static void change_map(struct rd_reverse *rev, const struct rd_reverse_work *work,
-		       const struct rd_map *now, struct rd_map *map, bool *ret_all)
+static int change_map(struct rd_reverse *rev, const struct rd_reverse_work *work,
+		      struct checked *checked, const struct rd_map *now, struct rd_map *map,
+		      bool *ret_all)
 {
 	const struct rd_reverse_wanted *wanted = &rev->wanted[work->first];
 	const struct rd_reverse_wanted *end = wanted + work->nr;
 	unsigned int i;
 	bool good;
+	int r = 0;
 
 	*map = *now;
 	*ret_all = true;
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		if (rd_place_kind(now->at[i]) != RD_OWN)
 			continue;
 		while (wanted < end && wanted->slot < i)
 			wanted++;
 		good = wanted < end && wanted->slot == i && wanted->was == now->at[i];
 		if (good && wanted->at) {
-			good = is_there(rev, wanted) && is_same_content(rev, wanted);
+			r = check_target(rev->pool->sql, wanted, checked, &good);
+			good = !r && good && is_same_content(rev, wanted);
 			if (good)
 				map->at[i] = wanted->at;
 		}
 		*ret_all &= good;
 	}
+	return r;
 }
 
 /* Change a recipe. *@ret_done: nothing of it is left to be done. */
 static int change_recipe(struct rd_reverse *rev, const struct rd_reverse_work *work,
-			 bool *ret_done)
+			 struct checked *checked, bool *ret_done)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	struct rd_recipe now;
@@ -163,9 +191,9 @@ static int change_recipe(struct rd_reverse *rev, const struct rd_reverse_work *w
 		*ret_done = false;
 		return 0;
 	}
-	change_map(rev, work, &now.map, &map, ret_done);
-	if (!memcmp(&map, &now.map, sizeof(map)))
-		return 0;
+	r = change_map(rev, work, checked, &now.map, &map, ret_done);
+	if (r || !memcmp(&map, &now.map, sizeof(map)))
+		return r;
 	return rd_recipe_change(sql, &now, now.frame, &map);
 }
 
@@ -174,6 +202,7 @@ static int change_some(struct rd_reverse *rev, unsigned int first)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	unsigned int i, end = rd_min(first + CHANGES, rev->nr_works);
+	struct checked checked = { .id = 0 };
 	bool done;
 	int r;
 
@@ -182,9 +211,9 @@ static int change_some(struct rd_reverse *rev, unsigned int first)
 		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	rd_reverse_forget(rev);
+	rd_reverse_forget_fps(rev);
 	for (i = first; i < end && !r; i++) {
-		r = change_recipe(rev, &rev->works[i], &done);
+		r = change_recipe(rev, &rev->works[i], &checked, &done);
 		if (!r && done)
 			r = rd_superseded_remove(sql, rev->works[i].id);
 	}

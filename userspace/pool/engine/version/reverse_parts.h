@@ -54,16 +54,10 @@ struct rd_reverse {
 	struct rd_fp (*chunk_fps)[RD_REVERSE_CHUNK][RD_SEG_BLOCKS];
 };
 
-/* For a new transaction: forget fingerprints and recipes. */
-void rd_reverse_forget(struct rd_reverse *rev);
+/* For a new transaction: forget fingerprints. */
+void rd_reverse_forget_fps(struct rd_reverse *rev);
 /* The fingerprint that is beside the block @here; zeros: it cannot be read. */
 struct rd_fp rd_reverse_fp_at(struct rd_reverse *rev, rd_place here);
-
-/*
- * Find what recipe and slot @at have: a place. False: they cannot be referred to, as no newest
- * version names that recipe, or it cannot be read.
- */
-bool rd_reverse_target(struct rd_reverse *rev, rd_place at, rd_place *here);
 
 /* leave.c; and swap.c, for all that newest recipes refer to in what @volume has superseded. */
 int rd_leave_before(struct rd_pool *pool, struct rd_version *version);
