@@ -69,13 +69,20 @@ int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BL
 	return r;
 }
 
-/* Read what lives in a frame. What cannot be read is zeros. */
+/*
+ * Read what lives in a frame: at once, as most of it does mostly, or each block where it is a pack,
+ * or a part of it cannot be read. That part is zeros.
+ */
 static int read_content(struct copy *copy, u64 frame, const struct item *item)
 {
 	rd_place places[RD_SEG_BLOCKS];
 	unsigned int i;
 	int r;
 
+	if (!rd_frame_is_packed(frame) &&
+	    !rd_area_read(&copy->pool->area, copy->data, RD_SEG_SIZE, rd_frame_offset(frame)))
+		return 0;
+	memset(copy->data, 0, RD_SEG_SIZE);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		places[i] = rd_fp_is_zero(&item->fps[i]) ? 0 : rd_place_make(RD_OWN, frame, i);
 	rd_blocks_forget(copy->blocks);

@@ -242,7 +242,8 @@ static unsigned int submit_all(struct rd_blocks *blocks, const rd_place *places,
 		run->first = i;
 		run->nr = len;
 		run->r = -EBADMSG;
-		if (!rd_frame_is_packed(rd_place_id(places[i])))
+		if (!rd_frame_is_packed(rd_place_id(places[i])) &&
+		    rd_area_has_frame(&blocks->pool->area, rd_place_id(places[i])))
 			submit(blocks, run, places[i], data + (size_t)i * RD_BLOCK_SIZE);
 	}
 	return nr_runs;

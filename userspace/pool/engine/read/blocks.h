@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Read blocks, wherever they are. Who reads all of a version or of the pool, or for several
- * threads, reads frames and packs itself.
+ * Read blocks, wherever they are, in one thread. Restores, scrubs and readers at random read in
+ * bulk at first, and do so themselves.
  *
  * Groups of packs that were decoded are kept for the blocks beside, so blocks are best read in
  * the order of their slots.

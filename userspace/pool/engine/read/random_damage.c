@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Read what seems to be damaged: with the lock that keeps every command from freeing, all of
- * the segment, block by block, so that one that cannot be read spoils no other, but for those
- * of its group of a pack. If the fingerprints beside the blocks are rotten rather than the
- * blocks, that is found out here, and the right ones are remembered. What is damaged is taken
- * from the copies on another disk, if these have it.
+ * the segment, so that a block that cannot be read spoils no other, but for those of its group
+ * of a pack. If the fingerprints beside the blocks are rotten rather than the blocks, that is
+ * found out here, and the right ones are remembered. What is damaged is taken from the copies on
+ * another disk, if these have it.
  */
 #include <errno.h>
 #include <stdlib.h>
