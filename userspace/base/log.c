@@ -22,8 +22,8 @@ static void print_plain(enum rd_log_kind kind, const char *text)
 static const struct rd_log_printer plain = { .print = print_plain };
 static const struct rd_log_printer *printer = &plain;
 
-/* The last message was a warning that was not printed, and a hint now would be about it. */
-static bool warning_is_hidden;
+/* This thread's last message was a warning that was not printed: a hint now is about that. */
+static _Thread_local bool warning_is_hidden;
 
 void rd_log_to(const struct rd_log_printer *to)
 {
@@ -47,7 +47,7 @@ int rd_err(int r, const char *fmt, ...)
 {
 	va_list args;
 
-	__atomic_store_n(&warning_is_hidden, false, __ATOMIC_RELAXED);
+	warning_is_hidden = false;
 	va_start(args, fmt);
 	say(RD_LOG_ERROR, r, fmt, args);
 	va_end(args);
@@ -59,7 +59,7 @@ void rd_warn(const char *fmt, ...)
 	va_list args;
 
 	if (rd_verbosity < 0) {
-		__atomic_store_n(&warning_is_hidden, true, __ATOMIC_RELAXED);
+		warning_is_hidden = true;
 		return;
 	}
 	va_start(args, fmt);
@@ -82,7 +82,7 @@ void rd_hint(const char *fmt, ...)
 {
 	va_list args;
 
-	if (__atomic_load_n(&warning_is_hidden, __ATOMIC_RELAXED))
+	if (warning_is_hidden)
 		return;
 	va_start(args, fmt);
 	say(RD_LOG_HINT, 0, fmt, args);
@@ -95,7 +95,7 @@ void rd_remedy(enum rd_remedy remedy, const char *object, const char *fmt, ...)
 	size_t len;
 	va_list args;
 
-	if (__atomic_load_n(&warning_is_hidden, __ATOMIC_RELAXED))
+	if (warning_is_hidden)
 		return;
 	if (fmt) {
 		va_start(args, fmt);
