@@ -47,7 +47,7 @@ struct rd_dedup_window {
 	unsigned int nr_segs;
 	struct dmr_entry *places;	/* of the segments; BASE: leave it alone */
 	bool is_again;			/* the marks of the first try were lost */
-	bool *away;			/* of @nr blocks: in the pool or zeros already */
+	bool *away;			/* of @nr: not at home; ZEROS asks after the swap */
 	struct rd_buffer chunks;	/* struct dmr_range: to be given back */
 	struct rd_buffer swaps;		/* struct dmr_range, with the new places */
 };
