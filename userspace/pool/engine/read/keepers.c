@@ -10,7 +10,6 @@
 #include "keepers.h"
 
 struct rd_keepers {
-	struct rd_pool *pool;
 	struct rd_blocks *blocks;
 	struct rd_hasher *hasher;
 	rd_place places[RD_KEEPERS];	/* in order, each once */
@@ -24,7 +23,6 @@ struct rd_keepers *rd_keepers_new(struct rd_pool *pool)
 
 	if (!keepers)
 		return NULL;
-	keepers->pool = pool;
 	keepers->blocks = rd_blocks_new(pool);
 	keepers->hasher = rd_hasher_new();
 	keepers->data = rd_alloc_direct((size_t)RD_KEEPERS * RD_BLOCK_SIZE);
