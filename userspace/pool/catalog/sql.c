@@ -275,10 +275,26 @@ static int ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
 	return 0;
 }
 
+/*
+ * Some errors make SQLite undo the transaction by itself, and each statement behind them would be
+ * one of its own: a change that was meant to come with others, alone and for good.
+ */
+static bool is_left_alone(const struct rd_row *row)
+{
+	return row->sql->writing && sqlite3_get_autocommit(row->sql->db) &&
+		!sqlite3_stmt_readonly(row->stmt);
+}
+
 int rd_row_next(struct rd_row *row)
 {
-	int r = sqlite3_step(row->stmt);
+	int r;
 
+	if (is_left_alone(row)) {
+		rd_err(0, "catalog: an error has undone the changes that come with this one (%s)",
+		       row->text);
+		return -EIO;
+	}
+	r = sqlite3_step(row->stmt);
 	if (r == SQLITE_ROW)
 		return 1;
 	if (r == SQLITE_DONE) {
