@@ -4,6 +4,8 @@
 # For tests of programs through their command lines, which `load lib`.
 # shellcheck disable=SC2034,SC2154 # its users have some of the variables, and bats
 
+load "${BASH_SOURCE[0]%/*}/../guest/lib/trace"
+
 # $build: where tests/unit/Makefile put the programs.
 cli_setup() {
 	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}

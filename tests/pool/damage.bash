@@ -8,6 +8,8 @@
 
 : "${ROUNDS:=5}"
 
+load "${BASH_SOURCE[0]%/*}/../guest/lib/trace"
+
 setup_file() {
 	export SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 	echo "# seed $SEED" >&3

@@ -12,6 +12,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load "${BASH_SOURCE[0]%/*}/../guest/lib/trace"
+
 # live_setup: an empty directory, and no pool.
 live_setup() {
 	build=$(realpath "${BUILD:-$BATS_TEST_DIRNAME/../../build/pool}")

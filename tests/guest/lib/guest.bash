@@ -11,8 +11,10 @@
 module_file=/revdedup/modules/dm-revdedup.ko
 
 # The runner sources this, too, without bats.
-! declare -F bats_require_minimum_version >/dev/null ||
+! declare -F bats_require_minimum_version >/dev/null || {
 	bats_require_minimum_version 1.5.0
+	load ../lib/trace
+}
 
 # --- waiting and skipping
 
