@@ -48,12 +48,13 @@ teardown() {
 	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
 }
 
-# Write to it until the file /tmp/go is gone.
+# writer MIB: write to the volume, which has so many, until the file /tmp/go is gone.
 writer() {
+	local nr=$(($1 * 256 - 50))
 	touch /tmp/go
 	while [ -e /tmp/go ]; do
 		dd if=/dev/urandom of="$vol" bs=$((RANDOM % 200 + 1))k count=1 iflag=fullblock \
-			oflag=direct,seek_bytes conv=notrunc seek=$((RANDOM % 8000 * 4096)) \
+			oflag=direct,seek_bytes conv=notrunc seek=$((RANDOM % nr * 4096)) \
 			status=none || exit
 	done 3>&- &
 	writer=$!
@@ -69,8 +70,8 @@ end_writer() {
 # The command stops while the volume is suspended, so that it can be copied: what is
 # in the version must be that, whatever is written afterwards.
 @test "live: a version is what the volume was when it was suspended" {
-	some_volume vm1
-	writer
+	some_volume vm1 24
+	writer 24
 	for nr in 2 3 4; do
 		REVDEDUP_FAIL=freeze-checkpoint=stop revdedupctl -q snapshot $vg/vm1 3>&- &
 		pid=$!
@@ -79,7 +80,7 @@ end_writer() {
 		kill -CONT $pid
 		# Most of it is overwritten before it is copied, or while it is.
 		retry 100 0.1 is_frozen
-		dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notrunc status=none
+		dd if=/dev/urandom of="$vol" bs=3M count=5 oflag=direct conv=notrunc status=none
 		wait $pid
 		is_version "$vg/vm1@$nr" /tmp/rdt-pool/was
 	done
@@ -90,8 +91,8 @@ end_writer() {
 }
 
 @test "live: killed at each step, the volume goes on and the next version is right" {
-	some_volume vm1 32
-	writer
+	some_volume vm1 16
+	writer 16
 	touch /tmp/log
 	REVDEDUP_FAIL_LOG=/tmp/log revdedupctl -q snapshot $vg/vm1
 	grep -n . /tmp/log | tr : ' ' | awk '!seen[$2]++' >/tmp/steps
@@ -114,7 +115,7 @@ end_writer() {
 		revdedupctl -q snapshot $vg/vm1
 		is_version $vg/vm1@latest "$vol"
 		[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
-		writer
+		writer 16
 	done 4</tmp/steps
 	end_writer
 	revdedupctl -q check
@@ -145,13 +146,13 @@ index_steps() {
 
 # A step that fails, not one that is killed: it cleans up itself.
 @test "live: a snapshot that fails leaves the bits and the pool as they were" {
-	some_volume vm1 32
+	some_volume vm1 16
 	dd if=/dev/urandom of="$vol" bs=4k seek=3000 count=1 oflag=direct status=none
 	for name in ${STEPS:-freeze-prepared freeze-suspended freeze-checkpoint freeze-resumed \
 		snapshot-finish live-commit}; do
 		run revdedupctl -q snapshot $vg/vm1
 		[ "$status" -eq 0 ]
-		dd if=/dev/urandom of="$vol" bs=4k seek=5000 count=1 oflag=direct status=none
+		dd if=/dev/urandom of="$vol" bs=4k seek=3500 count=1 oflag=direct status=none
 		REVDEDUP_FAIL=$name=EIO run revdedupctl snapshot $vg/vm1
 		echo "$name: $status: $output"
 		[ "$status" -eq 1 ]
@@ -164,12 +165,12 @@ index_steps() {
 		is_version $vg/vm1@latest "$vol"
 	done
 	# What is overwritten has no room.
-	dd if=/dev/urandom of="$vol" bs=1M count=20 oflag=direct status=none
+	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
 	REVDEDUP_FAIL=freeze-resumed=stop revdedupctl snapshot $vg/vm1 --cow-size 1M \
 		>/tmp/said 2>&1 3>&- &
 	pid=$!
 	retry 200 0.1 is_stopped $pid
-	dd if=/dev/urandom of="$vol" bs=1M count=20 oflag=direct status=none
+	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
 	kill -CONT $pid
 	status=0
 	wait $pid || status=$?
@@ -226,7 +227,7 @@ index_steps() {
 }
 
 @test "live: without the module, resized, renamed, with other metadata: noticed" {
-	some_volume vm1 32
+	some_volume vm1 16
 	# Gone, as after a boot, and no module for this kernel.
 	dmsetup remove "${vol##*/}"
 	dmsetup remove "${vol##*/}:meta"
@@ -255,10 +256,10 @@ index_steps() {
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json mode </tmp/said)" = changed ]
 	# Larger.
-	lvextend -qq --size 40M $vg/vm1
-	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=33 count=1 oflag=direct conv=notrunc status=none
+	lvextend -qq --size 24M $vg/vm1
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=17 count=1 oflag=direct conv=notrunc status=none
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
-	[ "$(json size </tmp/said)" = $((40 << 20)) ]
+	[ "$(json size </tmp/said)" = $((24 << 20)) ]
 	is_version $vg/vm1@latest "$vol"
 	kill %%
 	wait || :
@@ -326,7 +327,7 @@ index_steps() {
 }
 
 @test "live: versions are devices, at once, and stay right while the pool changes" {
-	some_volume vm1 32
+	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
 	revdedupctl map $vg/vm1@1
 	revdedupctl map $vg/vm1@1 rdt-one --writable
@@ -335,7 +336,7 @@ index_steps() {
 	run revdedupctl unmap "${vol##*/}"
 	[ "$status" -eq 1 ]
 	for nr in 2 3 4; do
-		dd if=/dev/urandom of="$vol" bs=64k seek=$((RANDOM % 400)) count=100 oflag=direct \
+		dd if=/dev/urandom of="$vol" bs=64k seek=$((RANDOM % 200)) count=50 oflag=direct \
 			conv=notrunc status=none
 		revdedupctl -q snapshot $vg/vm1
 		cmp "$one" /tmp/rdt-pool/one
@@ -372,9 +373,9 @@ index_steps() {
 }
 
 @test "live: rolled back at once, with a writer, and home after a while" {
-	some_volume vm1 32
+	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
-	dd if=/dev/urandom of="$vol" bs=1M seek=3 count=20 oflag=direct conv=notrunc status=none
+	dd if=/dev/urandom of="$vol" bs=1M seek=3 count=10 oflag=direct conv=notrunc status=none
 	revdedupctl -q snapshot $vg/vm1
 	dd if=/dev/urandom of="$vol" bs=64k seek=37 count=7 oflag=direct conv=notrunc status=none
 	cp "$vol" /tmp/rdt-pool/now
