@@ -34,6 +34,13 @@ static int tear_down(void **state)
 	return system(command);
 }
 
+static int end_test(void **state)
+{
+	(void)state;
+	rd_catalog_end(sql, -EIO);
+	return 0;
+}
+
 static int put_recipe(const char *text, u8 name)
 {
 	u8 fp[32] = { name };
@@ -68,6 +75,7 @@ static void change_alone(void **state)
 	(void)state;
 	lose_transaction();
 	assert_int_equal(add_recipe(2), -EIO);
+	assert_int_equal(rd_sql_script(sql, "DELETE FROM recipe; DELETE FROM uses;"), -EIO);
 	assert_int_equal(nr_recipes(), 0);
 	assert_int_not_equal(rd_catalog_end(sql, 0), 0);
 	assert_int_equal(nr_recipes(), 0);
@@ -87,8 +95,8 @@ static void next_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(change_alone),
-		cmocka_unit_test(next_one),
+		cmocka_unit_test_teardown(change_alone, end_test),
+		cmocka_unit_test_teardown(next_one, end_test),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

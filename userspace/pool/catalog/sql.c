@@ -279,21 +279,21 @@ static int ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
  * Some errors make SQLite undo the transaction by itself, and each statement behind them would be
  * one of its own: a change that was meant to come with others, alone and for good.
  */
-static bool is_left_alone(const struct rd_row *row)
+static int check_together(const struct rd_sql *sql, const char *text)
 {
-	return row->sql->writing && sqlite3_get_autocommit(row->sql->db) &&
-		!sqlite3_stmt_readonly(row->stmt);
+	if (!sql->writing || !sqlite3_get_autocommit(sql->db))
+		return 0;
+	return rd_err(-EIO, "catalog: an error has undone what this change comes with (%s)", text);
 }
 
 int rd_row_next(struct rd_row *row)
 {
-	int r;
+	int r = 0;
 
-	if (is_left_alone(row)) {
-		rd_err(0, "catalog: an error has undone the changes that come with this one (%s)",
-		       row->text);
-		return -EIO;
-	}
+	if (!sqlite3_stmt_readonly(row->stmt))
+		r = check_together(row->sql, row->text);
+	if (r)
+		return r;
 	r = sqlite3_step(row->stmt);
 	if (r == SQLITE_ROW)
 		return 1;
@@ -452,7 +452,9 @@ int rd_sql_changed(struct rd_sql *sql)
 
 int rd_sql_script(struct rd_sql *sql, const char *text)
 {
-	return fail(sql, sqlite3_exec(sql->db, text, NULL, NULL, NULL), text);
+	int r = check_together(sql, text);
+
+	return r ? r : fail(sql, sqlite3_exec(sql->db, text, NULL, NULL, NULL), text);
 }
 
 int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page)
