@@ -696,6 +696,10 @@ tests/guest/lib/* tests/guest/run.sh tests/guest/init tests/guest/Makefile scrip
 scripts/guest-lib.sh scripts/kernels.sh scripts/rootfs.sh
 	lint harness modules guest* table* model* crash* tablecrash* memory* bounds* debug*
 	live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest
+tests/guest/lib/*
+	upstream
+tests/guest/lib/trace.bash
+	cli pool* nbd ceph report files
 tests/guest/uml.config scripts/uml-*.sh scripts/kunit-run.sh
 	lint debug* kunit
 tests/system/end-to-end*
