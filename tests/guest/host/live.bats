@@ -50,7 +50,7 @@ teardown() {
 
 # writer MIB: write to the volume, which has so many, until the file /tmp/go is gone.
 writer() {
-	local nr=$(($1 * 256 - 50))
+	local nr=$(($1 * 256 - 50))	# places of 4k for up to 200k
 	touch /tmp/go
 	while [ -e /tmp/go ]; do
 		dd if=/dev/urandom of="$vol" bs=$((RANDOM % 200 + 1))k count=1 iflag=fullblock \
@@ -67,24 +67,37 @@ end_writer() {
 	wait "$writer"
 }
 
+# stop_at STEP: begin a snapshot, which stops there, as $pid.
+stop_at() {
+	REVDEDUP_FAIL=$1=stop revdedupctl -q snapshot $vg/vm1 3>&- &
+	pid=$!
+	retry 200 0.1 is_stopped $pid
+}
+
+overwrite() { dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notrunc status=none; }
+
 # The command stops while the volume is suspended, so that it can be copied: what is
 # in the version must be that, whatever is written afterwards.
 @test "live: a version is what the volume was when it was suspended" {
-	some_volume vm1 24
-	writer 24
-	for nr in 2 3 4; do
-		REVDEDUP_FAIL=freeze-checkpoint=stop revdedupctl -q snapshot $vg/vm1 3>&- &
-		pid=$!
-		retry 200 0.1 is_stopped $pid
+	some_volume vm1
+	writer 48
+	for nr in 2 3; do
+		stop_at freeze-checkpoint
 		dd if=/dev/$vg/vm1 of=/tmp/rdt-pool/was bs=1M iflag=direct status=none
 		kill -CONT $pid
-		# Most of it is overwritten before it is copied, or while it is.
 		retry 100 0.1 is_frozen
-		dd if=/dev/urandom of="$vol" bs=3M count=5 oflag=direct conv=notrunc status=none
+		overwrite
 		wait $pid
 		is_version "$vg/vm1@$nr" /tmp/rdt-pool/was
 	done
 	end_writer
+	# Most of it is overwritten before any of it is copied.
+	cp "$vol" /tmp/rdt-pool/was
+	stop_at freeze-resumed
+	overwrite
+	kill -CONT $pid
+	wait $pid
+	is_version $vg/vm1@4 /tmp/rdt-pool/was
 	revdedupctl -q snapshot $vg/vm1
 	is_version $vg/vm1@5 "$vol"
 	revdedupctl -q check
@@ -100,7 +113,7 @@ end_writer() {
 	grep -q freeze-suspended /tmp/steps
 	while read -r nr name <&4; do
 		case $name in
-		freeze-* | live-* | snapshot-* | reverse-batch) ;;
+		freeze-* | live-* | snapshot-* | reverse-*) ;;
 		*) continue ;;
 		esac
 		echo "# $name"
