@@ -167,7 +167,7 @@ void stop_work(void);
 /* After c.base and so on are set: the devices, and whoever crashes them. */
 void crash_set_up(void);
 void crash_clean_up(void);
-/* After --cycles, too, while nothing was checked, as on a slow machine; to ten times that. */
+/* After --cycles, too, while nothing was checked, as on a slow machine; to fifty times that. */
 bool crash_goes_on(bool has_checked);
 void make_ground(const char *name, uint64_t sectors, const struct ground *ground);
 /* The judges anew, if they have crashed, and the volume's table on them, not resumed yet. */
