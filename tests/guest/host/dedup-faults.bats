@@ -64,9 +64,7 @@ stop_at() {
 	shift
 	[ $# -gt 0 ] || set -- "${to_pool[@]}"
 	rm -f /tmp/steps
-	REVDEDUP_FAIL=$step=stop REVDEDUP_FAIL_LOG=/tmp/steps revdedupctl "$@" >/tmp/said 2>&1 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped "$pid"
+	REVDEDUP_FAIL_LOG=/tmp/steps stopped "$step" "$@" >/tmp/said 2>&1
 }
 
 # goes_on STATUS [TEXT]: what has stopped ends with that exit code, and says that.

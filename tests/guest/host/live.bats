@@ -48,9 +48,9 @@ teardown() {
 	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
 }
 
-# writer MIB: write to the volume, which has so many, until the file /tmp/go is gone.
+# Write to it until the file /tmp/go is gone.
 writer() {
-	local nr=$(($1 * 256 - 50))	# places of 4k for up to 200k
+	local nr=$(($(sectors "$vol") / 8 - 50))	# places of 4k for up to 200k
 	touch /tmp/go
 	while [ -e /tmp/go ]; do
 		dd if=/dev/urandom of="$vol" bs=$((RANDOM % 200 + 1))k count=1 iflag=fullblock \
@@ -67,22 +67,15 @@ end_writer() {
 	wait "$writer"
 }
 
-# stop_at STEP: begin a snapshot, which stops there, as $pid.
-stop_at() {
-	REVDEDUP_FAIL=$1=stop revdedupctl -q snapshot $vg/vm1 3>&- &
-	pid=$!
-	retry 200 0.1 is_stopped $pid
-}
-
 overwrite() { dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notrunc status=none; }
 
 # The command stops while the volume is suspended, so that it can be copied: what is
 # in the version must be that, whatever is written afterwards.
 @test "live: a version is what the volume was when it was suspended" {
 	some_volume vm1
-	writer 48
+	writer
 	for nr in 2 3; do
-		stop_at freeze-checkpoint
+		stopped freeze-checkpoint -q snapshot $vg/vm1
 		dd if=/dev/$vg/vm1 of=/tmp/rdt-pool/was bs=1M iflag=direct status=none
 		kill -CONT $pid
 		retry 100 0.1 is_frozen
@@ -93,7 +86,7 @@ overwrite() { dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notr
 	end_writer
 	# Most of it is overwritten before any of it is copied.
 	cp "$vol" /tmp/rdt-pool/was
-	stop_at freeze-resumed
+	stopped freeze-resumed -q snapshot $vg/vm1
 	overwrite
 	kill -CONT $pid
 	wait $pid
@@ -105,7 +98,7 @@ overwrite() { dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notr
 
 @test "live: killed at each step, the volume goes on and the next version is right" {
 	some_volume vm1 16
-	writer 16
+	writer
 	touch /tmp/log
 	REVDEDUP_FAIL_LOG=/tmp/log revdedupctl -q snapshot $vg/vm1
 	grep -n . /tmp/log | tr : ' ' | awk '!seen[$2]++' >/tmp/steps
@@ -128,7 +121,7 @@ overwrite() { dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notr
 		revdedupctl -q snapshot $vg/vm1
 		is_version $vg/vm1@latest "$vol"
 		[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
-		writer 16
+		writer
 	done 4</tmp/steps
 	end_writer
 	revdedupctl -q check
@@ -179,10 +172,7 @@ index_steps() {
 	done
 	# What is overwritten has no room.
 	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
-	REVDEDUP_FAIL=freeze-resumed=stop revdedupctl snapshot $vg/vm1 --cow-size 1M \
-		>/tmp/said 2>&1 3>&- &
-	pid=$!
-	retry 200 0.1 is_stopped $pid
+	stopped freeze-resumed snapshot $vg/vm1 --cow-size 1M >/tmp/said 2>&1
 	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
 	kill -CONT $pid
 	status=0

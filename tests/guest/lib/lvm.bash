@@ -94,6 +94,13 @@ killed() {
 	}
 }
 
+# stopped STEP COMMAND...: start revdedupctl as $pid, and wait until it has stopped at this step.
+stopped() {
+	REVDEDUP_FAIL=$1=stop revdedupctl "${@:2}" 3>&- &
+	pid=$!
+	retry 300 0.1 is_stopped "$pid"
+}
+
 # is_home [LV]: have all blocks been copied?
 is_home() { revdedupctl status "$vg/${1:-vm1}" --json | grep -q '"blocks_away": 0,'; }
 
