@@ -687,17 +687,15 @@ tests/guest/host/*
 tests/proxmox/* tools/proxmox/*
 	lint cli proxmox*
 tests/guest/table/*
-	lint guest* table* model* bounds* debug_table
+	lint guest* table* model* bounds* debug_table upstream
 tests/guest/target/*
-	lint guest* memory* debug debug_faults newest
+	lint guest* memory* debug debug_faults newest upstream
 tests/guest/crash/*
 	lint crash* tablecrash* debug_crash
 tests/guest/lib/* tests/guest/run.sh tests/guest/init tests/guest/Makefile scripts/vm-*.sh
 scripts/guest-lib.sh scripts/kernels.sh scripts/rootfs.sh
 	lint harness modules guest* table* model* crash* tablecrash* memory* bounds* debug*
-	live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest
-tests/guest/lib/*
-	upstream
+	live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest upstream
 tests/guest/lib/trace.bash
 	cli pool* nbd ceph report files
 tests/guest/uml.config scripts/uml-*.sh scripts/kunit-run.sh

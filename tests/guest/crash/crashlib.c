@@ -523,7 +523,6 @@ void crash_set_up(void)
 
 bool crash_goes_on(bool has_checked)
 {
-	/* The less a busy machine does in a cycle, the more of them it takes. */
 	return c.cycle < c.cycles || (!has_checked && c.cycle / 50 < c.cycles);
 }
 

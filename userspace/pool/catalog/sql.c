@@ -288,10 +288,8 @@ static int check_together(const struct rd_sql *sql, const char *text)
 
 int rd_row_next(struct rd_row *row)
 {
-	int r = 0;
+	int r = sqlite3_stmt_readonly(row->stmt) ? 0 : check_together(row->sql, row->text);
 
-	if (!sqlite3_stmt_readonly(row->stmt))
-		r = check_together(row->sql, row->text);
 	if (r)
 		return r;
 	r = sqlite3_step(row->stmt);
