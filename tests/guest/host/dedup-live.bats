@@ -518,9 +518,7 @@ returned() {
 # disturbed COMMAND OPTION...: suspend the volume while the first window is read.
 disturbed() {
 	local pid
-	REVDEDUP_FAIL=dedup-marked=stop revdedupctl -q "$1" "$vg/vm1" "${@:2}" 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped dedup-marked -q "$1" "$vg/vm1" "${@:2}"
 	dmsetup suspend "${vol##*/}"
 	dmsetup resume "${vol##*/}"
 	kill -CONT $pid

@@ -212,9 +212,7 @@ killed_group() {
 @test "group: another command meanwhile finds no version, and undoes none" {
 	local pid
 	pair
-	REVDEDUP_FAIL=group-bear=stop revdedupctl -q snapshot --group gold --all 3>&- &
-	pid=$!
-	retry 200 0.1 is_stopped $pid
+	stopped group-bear -q snapshot --group gold --all
 	run revdedupctl prune --keep-last 9
 	echo "$output"
 	[ "$status" -eq 0 ]

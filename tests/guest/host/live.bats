@@ -460,10 +460,7 @@ index_steps() {
 	mkfifo /tmp/said-to-nobody
 	sleep 1000 </tmp/said-to-nobody 3>&- &
 	reader=$!
-	REVDEDUP_FAIL=rollback-set=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- \
-		2>/tmp/said-to-nobody &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped rollback-set -q rollback $vg/vm1@1 --yes 2>/tmp/said-to-nobody
 	kill $reader
 	kill -KILL $pid
 	wait || :

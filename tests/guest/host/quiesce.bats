@@ -195,9 +195,7 @@ command_hangs() {
 	# The guard itself: the command sees that, and does it.
 	: >$said
 	hook 20-two
-	REVDEDUP_FAIL=quiesce-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
-	pid=$!
-	retry 200 0.1 is_stopped $pid
+	stopped quiesce-frozen snapshot $vg/vm1 --lock-wait 60
 	kill -KILL "$(pgrep -P $pid)"
 	kill -CONT $pid
 	wait $pid
@@ -348,9 +346,7 @@ metrics() {
 	[[ $output == *vm2*"is suspended"* ]]
 	# And one that is at work is not.
 	hook one 'revdedupctl status >/tmp/status; echo $? >>/tmp/status'
-	REVDEDUP_FAIL=freeze-suspended=stop revdedupctl -q snapshot $vg/vm1 3>&- &
-	pid=$!
-	retry 200 0.1 is_stopped $pid
+	stopped freeze-suspended -q snapshot $vg/vm1
 	revdedupctl status
 	kill -CONT $pid
 	wait $pid

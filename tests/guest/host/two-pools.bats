@@ -49,9 +49,7 @@ away() {
 
 # frozen OPTION...: take a version of new, and stop before it is copied; sets pid.
 frozen() {
-	REVDEDUP_FAIL=live-frozen=stop revdedupctl "$@" -q snapshot $vg/new 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped live-frozen "$@" -q snapshot $vg/new
 }
 
 @test "two-pools: a volume reads one pool, and has its versions in another" {

@@ -25,9 +25,7 @@ put() {
 	some_volume vm2 16
 	some_volume vm1 16
 	put 3
-	REVDEDUP_FAIL=attachment-rename=stop revdedupctl snapshot $vg/vm1 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped attachment-rename snapshot $vg/vm1
 	revdedupctl snapshot $vg/vm2
 	kill -CONT $pid
 	wait $pid
@@ -63,9 +61,7 @@ put() {
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
 	put 3
-	REVDEDUP_FAIL=rollback-suspended=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped rollback-suspended -q rollback $vg/vm1@1 --yes
 	# It says which segments differ from what is wanted.
 	run timeout 60 revdedupctl delete $vg/vm1@2
 	echo "$output"
