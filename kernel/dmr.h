@@ -188,7 +188,11 @@ struct dmr_target {
 
 /* Per bio. */
 struct dmr_io {
-	/* Where a write zeroes began, in case the target must write the zeros itself. */
+	/*
+	 * Where a write zeroes began, in case the target must write the zeros itself. The base
+	 * may have led the bio on, to another device, and it comes back as it was there.
+	 */
+	struct block_device *base;
 	sector_t sector;
 	unsigned int sectors;
 #ifndef DMR_NO_TABLE

@@ -252,10 +252,10 @@ static void zero_one(struct bio *bio)
 	struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
 	int r;
 
-	r = blkdev_issue_zeroout(bio->bi_bdev, io->sector, io->sectors,
+	r = blkdev_issue_zeroout(io->base, io->sector, io->sectors,
 				 GFP_NOIO, BLKDEV_ZERO_NOUNMAP);
 	if (!r && (bio->bi_opf & REQ_FUA))
-		r = blkdev_issue_flush(bio->bi_bdev);
+		r = blkdev_issue_flush(io->base);
 	/* Not BLK_STS_NOTSUPP, which would bring it here again. */
 	bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
 	bio_endio(bio);

@@ -418,6 +418,7 @@ static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio
 	if (unlikely(bio->bi_opf & REQ_FUA))
 		io->fua = true;
 	if (unlikely(op == REQ_OP_WRITE_ZEROES)) {
+		io->base = t->base;
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}

@@ -348,6 +348,7 @@ static int map_write(struct dmr_meta *meta, struct bio *bio)
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
 		struct dmr_io *io = dmr_io_of(bio);
 
+		io->base = bio->bi_bdev;
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}

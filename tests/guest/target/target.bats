@@ -459,6 +459,44 @@ base_hash() { dm hash $base $((vol_sectors * 512)); }
 	zeros 12 2
 }
 
+# raid: base is an array of rdt-b alone, which begins 1 MiB into it.
+raid() {
+	local md=/sys/block/md77/md
+	echo md77 >/sys/module/md_mod/parameters/new_array
+	echo none >$md/metadata_version
+	echo raid0 >$md/level
+	echo 1048576 >$md/chunk_size
+	echo 1 >$md/raid_disks
+	dm devno /dev/mapper/rdt-b
+	echo "$reply" >$md/new_dev
+	echo 2048 >$md/dev-dm-*/offset
+	echo $((vol_sectors / 2)) >$md/dev-dm-*/size
+	echo 0 >$md/dev-dm-*/slot
+	echo active >$md/array_state
+	# It does not count, so older kernels lead on the bio itself, and no clone.
+	echo 0 >/sys/block/md77/queue/iostats
+	base=/dev/md77
+	[ -b $base ]
+}
+
+@test "zeros that the base refuses go there, wherever it led them" {
+	modprobe raid0 || skip "this kernel has no RAID"
+	loop=$(loop_of $((vol_sectors + 2048)) base)
+	make rdt-b "0 $((vol_sectors + 2048)) linear $loop 0"
+	raid
+	vol_create
+	dd if=/dev/urandom of=$vol bs=1M count=16 oflag=direct status=none
+	snapshot
+	reload rdt-b "0 $((vol_sectors + 2048)) snapshot-origin $loop"
+	blkdiscard -z -o 8M -l 3M $vol
+	dirty_is "4,2"
+	zeros 8 3
+	run ! zeros 7 1
+	run ! zeros 11 1
+	vol_remove
+	echo clear >/sys/block/md77/md/array_state
+}
+
 @test "a volume over a base that never takes discards" {
 	# What the base says when the table is loaded is not for ever.
 	make rdt-b "0 $vol_sectors snapshot-origin /dev/ram0"
