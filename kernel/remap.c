@@ -211,16 +211,6 @@ enum dmr_route dmr_remap_route_write(struct dmr_table *t, struct bio *bio,
 	return route == DMR_ISSUE ? write_to_base(t, bio) : route;
 }
 
-/* Accept the part of a write that is in one segment. */
-static void accept_segment(struct bio *bio)
-{
-	sector_t start = bio->bi_iter.bi_sector;
-	unsigned int room = DMR_SEG_SECTORS - (start & (DMR_SEG_SECTORS - 1));
-
-	if (bio_sectors(bio) > room)
-		dm_accept_partial_bio(bio, room);
-}
-
 /* ------------------------------------------------------------------
  * Reads and discards
  */
@@ -283,13 +273,13 @@ enum dmr_route dmr_remap_route_discard(struct dmr_table *t, struct bio *bio)
 }
 
 /*
- * Is @bio to be refused, as it may not wait, and @bdev might have it wait? Of a bio that is polled
- * for, device-mapper takes EAGAIN for itself: it sends it again in a thread of its own, where
- * the next EAGAIN goes to the program. So its submitter waits.
+ * May @bio not wait, so that it is to be refused where it might? Of a bio that is polled for,
+ * device-mapper takes EAGAIN for itself: it sends it again in a thread of its own, where the next
+ * EAGAIN goes to the program. So its submitter waits.
  */
-static bool would_block(struct bio *bio, struct block_device *bdev)
+static bool would_block(struct bio *bio)
 {
-	if (!(bio->bi_opf & REQ_NOWAIT) || bdev_nowait(bdev))
+	if (!(bio->bi_opf & REQ_NOWAIT))
 		return false;
 	if (!(bio->bi_opf & REQ_POLLED))
 		return true;
@@ -323,7 +313,8 @@ static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 		dm_accept_partial_bio(bio, len);
 	}
 	route = dmr_remap_route_read(t, bio, place);
-	if (route == DMR_ISSUE && unlikely(would_block(bio, bio->bi_bdev))) {
+	if (route == DMR_ISSUE && unlikely(!bdev_nowait(bio->bi_bdev)) &&
+	    would_block(bio)) {
 		bio_wouldblock_error(bio);
 		return DMR_TAKEN;
 	}
@@ -395,6 +386,23 @@ static int map_flush(struct dmr_table *t, struct bio *bio)
 	return DM_MAPIO_SUBMITTED;
 }
 
+/*
+ * Accept the part of a write that is in one segment, unless it may not wait: see map_read(). There
+ * can be none of it then.
+ */
+static bool accept_segment(struct bio *bio)
+{
+	sector_t start = bio->bi_iter.bi_sector;
+	unsigned int room = DMR_SEG_SECTORS - (start & (DMR_SEG_SECTORS - 1));
+
+	if (likely(bio_sectors(bio) <= room))
+		return true;
+	if (would_block(bio))
+		return false;
+	dm_accept_partial_bio(bio, room);
+	return true;
+}
+
 /* Not inline: many kernels zero the whole stack frame of a function, here *pieces. */
 static noinline int map_change(struct dmr_table *t, struct bio *bio)
 {
@@ -409,7 +417,10 @@ static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio
 	enum req_op op = bio_op(bio);
 
 	if (likely(op != REQ_OP_DISCARD)) {
-		accept_segment(bio);
+		if (unlikely(!accept_segment(bio))) {
+			bio_wouldblock_error(bio);
+			return DM_MAPIO_SUBMITTED;
+		}
 	} else if (!READ_ONCE(t->nr[DMR_POOL]) &&
 		   !bdev_max_discard_sectors(t->base)) {
 		bio_endio(bio);
@@ -451,7 +462,7 @@ int dmr_remap_map(struct dmr_table *t, struct dmr_target *rt, struct bio *bio)
 	if (!bio_sectors(bio))
 		return map_flush(t, bio);
 	/* A write goes to the base, or to the worker, and then to the base. */
-	if (write && t->base && unlikely(would_block(bio, t->base))) {
+	if (write && t->base && unlikely(!bdev_nowait(t->base)) && would_block(bio)) {
 		bio_wouldblock_error(bio);
 		return DM_MAPIO_SUBMITTED;
 	}

@@ -61,7 +61,7 @@ reads_now() { is "reads that may not wait" "$(/revdedup/bin/nowait $vol read 0 3
 	case $(uname -r) in
 	# There device-mapper asks the base alone.
 	6.1.*) reads_now "Operation not supported Operation not supported" ;;
-	*) reads_now "read EAGAIN" ;;
+	*) reads_now "done EAGAIN" ;;
 	esac
 	reads 0 8 "p800,8"
 	reads 256 8 "b100,8"
@@ -72,7 +72,19 @@ reads_now() { is "reads that may not wait" "$(/revdedup/bin/nowait $vol read 0 3
 	# A read whose page is not in memory waits in the worker, and not in its submitter.
 	reads 0 8 "p800,8"
 	reads 256 8 "b100,8"
-	reads_now "EAGAIN read"
+	reads_now "EAGAIN done"
+}
+
+# As with reads: the EAGAIN of the second part would come when the first one ends.
+@test "a write that must not wait and lies in two segments is refused before any of it is written" {
+	vol_create
+	batch "0,10,p100"
+	writes 0 8
+	writes 4096 8
+	is "writes that may not wait" "$(/revdedup/bin/nowait $vol write 511 512)" "EAGAIN done"
+	reads 4088 8 "bff8,8"
+	dd if=/dev/zero of=$vol bs=1M count=4 oflag=direct conv=notrunc status=none
+	is "of one that may" "$(cmp -n 4194304 $vol /dev/zero && echo same)" same
 }
 
 # spans ENGINE: read what lies in the pool and at home, half and half, at once.

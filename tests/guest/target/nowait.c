@@ -4,10 +4,11 @@
  * no error but EAGAIN and no wrong data comes of it.
  *
  *   nowait DEVICE BYTES
- *   nowait DEVICE read BLOCK...
+ *   nowait DEVICE read|write BLOCK...
  *
- * The second one reads these blocks once each with RWF_NOWAIT, direct, and prints a word for
- * each: "read", "EAGAIN", or what else the error says. The first one:
+ * The second one reads these blocks once each with RWF_NOWAIT, direct, or writes each and the one
+ * behind it at once, and prints a word for each: "done", "EAGAIN", or what else the error says.
+ * The first one:
  *
  * The first BYTES of the device are cut into three; a thread works on each until SIGTERM:
  *
@@ -191,15 +192,22 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int read_blocks(int nr, char **blocks)
+static int blocks_io(bool write, int nr, char **blocks)
 {
-	struct iovec iov = { .iov_base = aligned_alloc(BLOCK, BLOCK), .iov_len = BLOCK };
+	size_t len = write ? 2 * BLOCK : BLOCK;
+	struct iovec iov = { .iov_base = aligned_alloc(BLOCK, len), .iov_len = len };
 	ssize_t r;
 	int i;
 
+	if (!iov.iov_base)
+		return 1;
+	memset(iov.iov_base, 0, len);
 	for (i = 0; i < nr; i++) {
-		r = preadv2(fd, &iov, 1, strtoll(blocks[i], NULL, 10) * BLOCK, RWF_NOWAIT);
-		printf("%s%s", i ? " " : "", r == BLOCK ? "read" : r >= 0 ? "short" :
+		off_t at = strtoll(blocks[i], NULL, 10) * BLOCK;
+
+		r = write ? pwritev2(fd, &iov, 1, at, RWF_NOWAIT) :
+			preadv2(fd, &iov, 1, at, RWF_NOWAIT);
+		printf("%s%s", i ? " " : "", r == (ssize_t)len ? "done" : r >= 0 ? "short" :
 		       errno == EAGAIN ? "EAGAIN" : strerror(errno));
 	}
 	printf("\n");
@@ -217,8 +225,8 @@ int main(int argc, char **argv)
 	pthread_t threads[nr];
 	uint64_t size;
 
-	if (argc < 3 || (argc > 3 && strcmp(argv[2], "read"))) {
-		fprintf(stderr, "usage: nowait DEVICE BYTES|read BLOCK...\n");
+	if (argc < 3 || (argc > 3 && strcmp(argv[2], "read") && strcmp(argv[2], "write"))) {
+		fprintf(stderr, "usage: nowait DEVICE BYTES|read BLOCK...|write BLOCK...\n");
 		return 2;
 	}
 	fd = open(argv[1], O_RDWR | O_DIRECT);
@@ -227,7 +235,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc > 3)
-		return read_blocks(argc - 3, argv + 3);
+		return blocks_io(!strcmp(argv[2], "write"), argc - 3, argv + 3);
 	size = strtoull(argv[2], NULL, 10);
 	signal(SIGTERM, on_signal);
 	for (i = 0; i < nr; i++) {
