@@ -388,6 +388,7 @@ static void give_up(struct dmr_table *t, struct bio_list *bios)
 		return;
 	spin_lock_irq(&t->lock);
 	bio_list_merge_init(&lost, &t->throttled);
+	bio_list_merge_init(&lost, &t->unflushed);
 	/* Nor more pages, where memory is so short: that may be freed only by this volume. */
 	if (t->nr_dirty >= t->nr_pages)
 		bio_list_merge_init(&lost, bios);

@@ -77,6 +77,7 @@ struct judge {
 	bool fail_writes;
 	bool fail_discards;
 	bool fail_flushes;
+	bool is_full;			/* flushes fail for want of room */
 	sector_t fail_first;
 	sector_t fail_sectors;		/* 0: everything, and flushes */
 	bool fail_except;		/* not that range, but the rest */

@@ -51,7 +51,7 @@
  *   fail-writes except <first sector> <sectors>
  *   fail-writes off           writes (to that range, or to the rest) fail with EIO;
  *                             without a range flushes fail too; reads go on
- *   fail-flushes on|off       only they fail
+ *   fail-flushes on|full|off  only they fail; full: as those of a thin pool without room
  *   fail-discards on|off      discards are refused as not supported
  *   ignore-discards on|off    discards succeed, and change nothing: a thin pool that is
  *                             read-only does that
@@ -237,6 +237,11 @@ static int map_flush(struct judge *j, struct bio *bio)
 {
 	int r;
 
+	if (READ_ONCE(j->is_full)) {
+		bio->bi_status = BLK_STS_NOSPC;
+		bio_endio(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
 	spin_lock(&j->group->lock);
 	j->nr_flushes++;
 	if (j->crashed)
@@ -783,6 +788,7 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 	}
 	if (!strcmp(argv[0], "fail-flushes")) {
 		WRITE_ONCE(j->fail_flushes, !strcmp(argv[1], "on"));
+		WRITE_ONCE(j->is_full, !strcmp(argv[1], "full"));
 		return 0;
 	}
 	if (!strcmp(argv[0], "ignore-discards")) {

@@ -189,6 +189,33 @@ waits() { [[ $(<"/proc/$1/stat") == *"(sync) D "* ]]; }
 	dm remove rdt-b
 }
 
+# It refuses a flush for want of room then, and loses nothing.
+@test "a suspend does not wait for a base that has no room" {
+	local writer
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	dm message rdt-b "fail-flushes full"
+	msg hydrate start
+	within 120 left_is 0
+	within 120 mode_is fail
+	# The rest of its block has to be stable first.
+	dd if=/dev/zero of=$vol bs=512 seek=18 count=3 oflag=direct conv=notrunc 3>&- &
+	writer=$!
+	within 120 in_flight $vol
+	timeout 600 dmsetup suspend rdt-v
+	run ! wait $writer
+	dm message rdt-b "fail-flushes off"
+	dm resume rdt-v
+	within 120 hydrate_is off
+	reads 0 128 "p800,80"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
 # --- the kernel dies, the disk lives on with what is in its cache, and then its power fails
 
 # judge_meta: the metadata device is a judge, which tells what it was told to flush from the rest.
