@@ -589,7 +589,9 @@ int dmr_writeback_settle(struct dmr_table *t)
 		r = dmr_flight_drain(t);
 	if (!r) {
 		spin_lock_irq(&t->lock);
-		t->base_is_unsettled = false;
+		/* Unless blocks were taken back since. */
+		if (!read_seqcount_retry(&t->losses, t->losses_before))
+			t->base_is_unsettled = false;
 		t->nr_settled = nr_changes;
 		spin_unlock_irq(&t->lock);
 	}
