@@ -183,7 +183,7 @@ run_test() {
 		# What stops at steps needs a program that has them.
 		ctl=$pool/bin/revdedupctl
 		! grep -q '^load live' "$copy/tests/pool/$1.bats" || ctl=$pool/ctl/revdedupctl
-		O=$pool BUILD=$pool CTL=$ctl TMPDIR=$shm \
+		SEED=1 O=$pool BUILD=$pool CTL=$ctl TMPDIR=$shm \
 			run_bats "$copy/tests/pool/$1.bats" "${*:2}"
 		;;
 	nbd)
