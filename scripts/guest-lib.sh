@@ -96,8 +96,8 @@ watch_guest() {
 			;;
 		"$token exit "*)
 			verdict=${line##* }
-			# What remains is to sync the disks.
-			cut_at='' end=$(($(now_ms) + 60000))
+			# What remains is to sync the disks, which the host may be slow to do.
+			cut_at='' end=$(($(now_ms) + 600000))
 			;;
 		esac
 		# Without a line, read ends with over 128 by the clock, with 1 by

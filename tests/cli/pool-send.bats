@@ -670,9 +670,8 @@ data.write(bytes((byte ^ 1,)))'
 	wait "$holder" || :
 	holder=
 	touch go
-	# The other end has noticed it, and has let go.
-	must check --pool there --lock-wait 60
-	must send vm1 --to there
+	# The other end notices it, and lets go.
+	must send vm1 --to there --lock-wait 60
 	has there "$(list_there)" 1.img
 	must check --pool there
 	must check

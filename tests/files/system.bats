@@ -59,11 +59,13 @@ print([(name, os.getxattr(sys.argv[1], name)) for name in sorted(os.listxattr(sy
 	for signal in KILL TERM; do
 		"$build/bin/revdedupctl" files vm / >log 2>&1 3>&- &
 		pid=$!
+		# Before that there is a qemu-img, for a moment.
 		for ((i = 0; i < 2400; i++)); do
-			[[ $(ps -o comm= -p "$(left | paste -sd,)") != *qemu* ]] || break
+			found=$(ps -o comm= -p "$(left | paste -sd,)")
+			[[ $found != *qemu-system* ]] || break
 			sleep 0.05
 		done
-		[[ $(ps -o comm= -p "$(left | paste -sd,)") == *qemu* ]]
+		[[ $found == *qemu-system* ]]
 		kill -s "$signal" "$pid"
 		status=0
 		wait "$pid" || status=$?

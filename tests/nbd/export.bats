@@ -26,11 +26,19 @@ make_churned() {
 	done
 }
 
+# free_port: print one that nobody is given who asks for any.
 free_port() {
-	python3 -c 'import socket
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    print(s.getsockname()[1])'
+	python3 -c 'import random, socket
+with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+    low = int(file.read().split()[0])
+while True:
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", random.randrange(10000, low)))
+        except OSError:
+            continue
+        print(s.getsockname()[1])
+        break'
 }
 
 # bats test_tags=packs

@@ -57,7 +57,7 @@ make_ends() {
 	head -c 4M /dev/urandom >img/v
 	must --pool other snapshot v --from img/v
 	mkdir etc
-	printf '[general]\nlock-wait = 60\n' >etc/revdedup.conf
+	printf '[general]\nlock-wait = 600\n' >etc/revdedup.conf
 	export REVDEDUP_CONFIG=$PWD/etc REVDEDUP_PATIENCE=${patience}000
 }
 

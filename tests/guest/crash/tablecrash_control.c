@@ -16,7 +16,7 @@
 
 #define WORDS_FIRST	(3 * 8)		/* sectors of the metadata device */
 #define PAGES_FIRST	(66 * 8)
-#define FLUSH_WITHIN_MS	3000
+#define FLUSH_WITHIN_MS	120000
 
 /*
  * ---- suspended ----

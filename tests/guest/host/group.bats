@@ -266,7 +266,7 @@ killed_group() {
 	printf '%s\n' '#!/bin/bash' 'echo "$*" >>/tmp/rdt-mnt/said; sync -f /tmp/rdt-mnt/said' \
 		>"$REVDEDUP_CONFIG/hooks.d/10-note"
 	chmod 755 "$REVDEDUP_CONFIG/hooks.d/10-note"
-	timeout 60 revdedupctl -v snapshot --group gold --all | tee /tmp/said
+	timeout 600 revdedupctl -v snapshot --group gold --all | tee /tmp/said
 	grep -q "2 versions of one moment" /tmp/said
 	diff /tmp/rdt-mnt/said - <<-END
 		pre $vg/vm1 $one

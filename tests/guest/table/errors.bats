@@ -209,7 +209,7 @@ flakey $meta_ground $((page_at + 8)) 0 3600 1 error_writes"
 	/revdedup/bin/pattern print pages $((segs * 512)) $((pool_sectors / 8)) |
 		/revdedup/tools/revdedup-meta --sectors $((segs * seg_sectors)) make "$disk" -
 	make rdt-v "0 $((segs * seg_sectors)) revdedup - $(loopdev "$disk") $pool 2 cache_mib 1" ro
-	timeout 100 fio --name=many --filename=$vol --readonly --rw=randread --bs=4k --direct=1 \
+	timeout 1000 fio --name=many --filename=$vol --readonly --rw=randread --bs=4k --direct=1 \
 		--ioengine=libaio --iodepth=700 --number_ios=4000 >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- || {
 		cat "$BATS_TEST_TMPDIR/fio"
 		return 1

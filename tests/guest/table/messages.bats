@@ -68,7 +68,8 @@ load table
 	local reader asker
 	vol_create
 	batch "0,10,p100"
-	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 8000 /dev/ram2 0 0"
+	# It reads when the pool is another device.
+	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 90000 /dev/ram2 0 0"
 	dd if=$vol bs=4096 count=1 iflag=direct of=/dev/null status=none 3>&- &
 	reader=$!
 	within 5 in_flight $vol
@@ -77,6 +78,7 @@ load table
 	within 30 sleeps $asker
 	kill -STOP $asker
 	kill -CONT $asker
+	reload rdt-p "0 $pool_sectors linear /dev/ram2 0"
 	wait $asker
 	wait $reader
 	places_are 0 16 "0,1,p200;1,f,p101"
