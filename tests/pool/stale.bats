@@ -431,6 +431,56 @@ fill_halfway() {
 	cmp big back
 }
 
+# random SEED SIZE: as many MiB, the same in each run.
+random() {
+	python3 -c 'import random, sys
+sys.stdout.buffer.write(random.Random(sys.argv[1]).randbytes(int(sys.argv[2]) << 20))' "$@"
+}
+
+@test "repair writes to no frame that the state that was given up has" {
+	local nr
+	rm -rf pool
+	is 0 init pool --size 64M --compression zstd -q
+	for ((nr = 1; nr < 19; nr++)); do
+		random $nr 2 >a$nr.img
+		is 0 -q snapshot "a$nr" --from a$nr.img
+	done
+	keep_catalog
+	for ((nr = 2; nr < 16; nr++)); do
+		is 0 -q delete "a$nr@1"
+	done
+	# It compresses: a frame of fingerprints, and packs.
+	random 99 8 >half
+	python3 -c 'import sys
+data = open("half", "rb").read()
+sys.stdout.buffer.write(b"".join(data[at:at + 2048] * 2 for at in range(0, len(data), 2048)))' >big
+	is 0 snapshot big --from big
+	# And a fingerprint of what both have.
+	cmp -n 2M -i $((6 << 20)):0 pool/data a1.img
+	dd if=/dev/zero of=pool/data bs=16 seek=$(((2 << 20) / 16 + 512 + 5)) count=1 \
+		conv=notrunc status=none
+	rm pool/catalog.db*
+	cp kept/* pool
+	# There is no more than this of what was overwritten, so the other state is kept.
+	is 4 repair --force --from a2.img --from a3.img --from a4.img
+	[[ $output == *"kept as catalog.old"* ]]
+	for nr in 2 3 4; do
+		is 0 restore a$nr@1 --to back --yes
+		cmp a$nr.img back
+	done
+	is 0 scrub a1@1
+	is 4 scrub a6@1
+	rm pool/catalog.db*
+	for part in "" -pages; do
+		mv pool/catalog.old$part pool/catalog.db$part
+	done
+	is 0 repair --force
+	[[ $output == *" 0 blocks damaged"*$'\n'"1 fingerprints damaged, 1 made again"* ]]
+	is 0 scrub
+	is 0 restore big@1 --to back --yes
+	cmp big back
+}
+
 @test "a catalog and a data area that both went on, apart" {
 	cp -r --sparse=always pool other
 	is 0 tag vm1@1 +here

@@ -6,8 +6,9 @@
  * the one of the recipe that proved what belongs there. The place has nothing that is worth
  * anything, so a crash in the middle of it loses nothing; content goes before its fingerprint.
  *
- * A pack is never written to: what lives in a damaged one is written anew, with the blocks
- * that were found. What was not found stays, and keeps the old pack.
+ * A pack is never written to, and no frame that is kept for another state of the pool (adopt.h):
+ * what lives in a damaged one is written anew, elsewhere, with the blocks that were found. What
+ * was not found stays, and keeps the old pack.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "base/sort.h"
 #include "pool/catalog/filling.h"
+#include "pool/catalog/frames.h"
 #include "pool/engine/read/blocks.h"
 #include "pool/engine/read/resolve.h"
 #include "pool/engine/space/rewrite.h"
@@ -25,13 +27,14 @@
 
 #define BATCH		4096		/* blocks that were found: 16 MiB */
 #define NO_BLOCK	U32_MAX
-/* Packs that are written anew at a time. */
-#define PACKS		(RD_REWRITE_BLOCKS / RD_SEG_BLOCKS)
+/* Frames that are written anew at a time. */
+#define FRAMES		(RD_REWRITE_BLOCKS / RD_SEG_BLOCKS)
 
 struct fix {
 	struct rd_bad_block *block;
 	unsigned int data;		/* which of the writer's; NO_BLOCK: it is there */
 	bool is_busy;			/* another session writes to its frame */
+	bool is_kept;			/* its frame is another state's, too */
 	bool is_still;			/* the place is still that of the block */
 	bool is_written;
 };
@@ -42,7 +45,7 @@ struct rd_heal_writer {
 	struct rd_hasher *hasher;
 	struct rd_resolver *resolver;
 	bool is_dry;
-	bool has_new_packs;		/* of what is being written, */
+	bool has_moved;			/* something, of what is being written, */
 	bool is_full;			/* and no room for more */
 	/* What is to be written next. */
 	unsigned int nr_fixes, nr_data;
@@ -53,7 +56,14 @@ struct rd_heal_writer {
 	struct rd_fp page[RD_SEG_BLOCKS];
 };
 
-/* --- frames that others fill */
+/* --- frames that others fill, or need */
+
+/* Is the frame kept that has the place, or of a pack, its fingerprint? */
+static int is_kept(struct rd_sql *sql, u64 frame, bool *ret)
+{
+	return rd_frames_is_kept(sql, rd_frame_is_packed(frame) ? rd_packed_fps(frame) : frame,
+				 ret);
+}
 
 /*
  * A snapshot that fills a frame writes all fingerprints of the frame, from what it has read before.
@@ -63,7 +73,7 @@ static int claim_frames(struct rd_heal_writer *writer)
 {
 	struct rd_sql *sql = writer->pool->sql;
 	u64 frame, last = U64_MAX;
-	bool is_busy = false, any = false;
+	bool is_busy = false, kept = false, any = false;
 	unsigned int i;
 	int r = rd_catalog_begin(sql);
 
@@ -76,7 +86,10 @@ static int claim_frames(struct rd_heal_writer *writer)
 			if (!r && !is_busy)
 				r = rd_filling_drop_tail(sql, frame);
 		}
+		if (frame != last && !r)
+			r = is_kept(sql, frame, &kept);
 		last = frame;
+		writer->fixes[i].is_kept = kept;
 		writer->fixes[i].is_busy = is_busy && !rd_frame_is_packed(frame);
 		any |= writer->fixes[i].is_busy;
 	}
@@ -111,10 +124,11 @@ static int is_still(struct rd_heal_writer *writer, const struct rd_bad_block *bl
 	return 0;
 }
 
-/* Content that a pack has cannot be written to its place. */
-static bool is_for_pack(const struct fix *fix)
+/* Content that a pack has cannot be written to its place, and nothing to one that is kept. */
+static bool is_to_move(const struct fix *fix)
 {
-	return fix->data != NO_BLOCK && rd_frame_is_packed(rd_place_id(fix->block->place));
+	return fix->is_kept ||
+		(fix->data != NO_BLOCK && rd_frame_is_packed(rd_place_id(fix->block->place)));
 }
 
 static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
@@ -173,7 +187,7 @@ static int write_batch(struct rd_heal_writer *writer)
 		if (r)
 			return r;
 		fix->block->is_gone = !fix->is_still;
-		fix->is_written = fix->is_still && !is_for_pack(fix) && write_content(writer, fix);
+		fix->is_written = fix->is_still && !is_to_move(fix) && write_content(writer, fix);
 	}
 	r = rd_failpoint("heal-write");
 	for (first = 0; first < writer->nr_fixes && !r; first = i) {
@@ -187,7 +201,7 @@ static int write_batch(struct rd_heal_writer *writer)
 	return r ? r : rd_area_sync(&writer->pool->area);
 }
 
-/* --- packs, anew */
+/* --- frames, anew */
 
 /* Called by rd_rewrite(): give it the block that belongs to @place. */
 static bool mend(void *ctx, rd_place place, void *block)
@@ -197,11 +211,16 @@ static bool mend(void *ctx, rd_place place, void *block)
 	const struct fix key = { .block = &wanted };
 	const struct fix *fix = bsearch(&key, writer->fixes, writer->nr_fixes, sizeof(key),
 					compare_fixes);
+	struct rd_fp fp;
 
-	if (!fix || !fix->is_still || fix->data == NO_BLOCK)
+	if (!fix || !fix->is_still)
 		return false;
-	memcpy(block, writer->data + (size_t)fix->data * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
-	return true;
+	if (fix->data != NO_BLOCK) {
+		memcpy(block, writer->data + (size_t)fix->data * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+		return true;
+	}
+	rd_fp_blocks(writer->hasher, block, 1, &fp);
+	return rd_fp_equal(&fp, &fix->block->fp);
 }
 
 static int rewrite(struct rd_heal_writer *writer, const u64 *frames, unsigned int nr)
@@ -214,31 +233,31 @@ static int rewrite(struct rd_heal_writer *writer, const u64 *frames, unsigned in
 	};
 	int r;
 
-	/* They were packed, whatever is new in the pool. */
-	if (!options.compression.codec)
+	/* Packs stay packs, whatever is new in the pool. They are the last. */
+	if (!options.compression.codec && rd_frame_is_packed(frames[nr - 1]))
 		options.compression = rd_compression_default;
 	r = rd_rewrite(writer->pool, frames, nr, &options);
-	writer->has_new_packs |= !r;
+	writer->has_moved |= !r;
 	writer->is_full = r > 0;
 	if (r == -EIO)
-		rd_warn("cannot write damaged packs anew: %s", strerror(-r));
+		rd_warn("cannot write damaged blocks anew: %s", strerror(-r));
 	return r > 0 || r == -EIO ? 0 : r;
 }
 
 /* The fixes are in the order of their places. */
-static int rewrite_packs(struct rd_heal_writer *writer)
+static int rewrite_frames(struct rd_heal_writer *writer)
 {
-	u64 frames[PACKS];
+	u64 frames[FRAMES];
 	unsigned int i, nr = 0;
 	int r = 0;
 
 	for (i = 0; i < writer->nr_fixes && !r && !writer->is_full; i++) {
 		u64 frame = rd_place_id(writer->fixes[i].block->place);
 
-		if (!is_for_pack(&writer->fixes[i]) || !writer->fixes[i].is_still ||
+		if (!is_to_move(&writer->fixes[i]) || !writer->fixes[i].is_still ||
 		    (nr && frames[nr - 1] == frame))
 			continue;
-		if (nr == PACKS) {
+		if (nr == FRAMES) {
 			r = rewrite(writer, frames, nr);
 			nr = 0;
 		}
@@ -257,7 +276,7 @@ static int find_written(struct rd_heal_writer *writer, const struct fix *fix, rd
 	int r;
 
 	*ret = fix->block->place;
-	if (!is_for_pack(fix))
+	if (!is_to_move(fix))
 		return fix->is_written ? 0 : -ENOENT;
 	r = rd_resolve(writer->resolver, fix->block->recipe, &map, &fp);
 	if (r)
@@ -313,28 +332,28 @@ static int write_locked(struct rd_heal_writer *writer)
 	if (!r)
 		r = rd_sql_look(pool->sql, write_batch(writer));
 	if (!r)
-		r = rewrite_packs(writer);
+		r = rewrite_frames(writer);
 	if (!r)
 		r = rd_sql_look(pool->sql, read_all_back(writer));
 	rd_lock_drop(&lock);
 	return r;
 }
 
-/* Packs that were replaced are room for others. */
+/* What was replaced is room for others. */
 static int write_all(struct rd_heal_writer *writer)
 {
 	int r;
 
 	do {
 		writer->is_full = false;
-		writer->has_new_packs = false;
+		writer->has_moved = false;
 		r = write_locked(writer);
-		if (!r && writer->has_new_packs)
+		if (!r && writer->has_moved)
 			r = rd_free_queue(writer->pool);
-	} while (!r && writer->is_full && writer->has_new_packs);
+	} while (!r && writer->is_full && writer->has_moved);
 	if (r || !writer->is_full)
 		return r;
-	rd_warn("damaged packs cannot be written anew: the pool is full");
+	rd_warn("damaged blocks cannot be written anew: the pool is full");
 	rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
 	return 0;
 }
