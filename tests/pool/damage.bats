@@ -172,6 +172,67 @@ less_than_its_holes() {
 	cmp new.bin a.1.img
 }
 
+# random SEED NR: as many blocks, the same in each run.
+random() {
+	python3 -c 'import random, sys
+sys.stdout.buffer.write(random.Random(sys.argv[1]).randbytes(int(sys.argv[2]) << 12))' "$@"
+}
+
+@test "a sector of fingerprints that cannot be read hides no others" {
+	local at=$(((6 << 20) + 5 * 4096)) build=${CTL%/bin/*}
+	rm -r pool ./*.img
+	"$CTL" init --compression none --dedup reverse pool --size 100M --reserve 4K -q
+	random 1 512 >a.1.img
+	random 2 512 >b.1.img
+	dd if=a.1.img of=b.1.img bs=4096 skip=5 seek=100 count=1 conv=notrunc status=none
+	is 0 snapshot a --from a.1.img
+	is 0 snapshot b --from b.1.img
+	cmp -n 4096 -i $at:$((5 * 4096)) pool/data a.1.img
+	dd if=/dev/zero of=pool/data bs=4096 seek=$((at / 4096)) count=1 conv=notrunc status=none
+	# The fingerprint of the block is in the other half.
+	export LD_PRELOAD=$build/io-faults.so REVDEDUP_NO_URING=1
+	export IO_FAULTS=$(((2 << 20) + 8192 + 4096)):512:bad
+	is 4 restore a@1 --to new.bin --json --progress=never
+	[[ $output == *"\"damaged\": [{\"offset\": $((5 * 4096)), \"length\": 4096}]"* ]]
+	# The other block has it, and what cannot be written is not said to be.
+	is 4 repair --json --progress=never
+	[[ $output == *'"blocks_damaged": 1, "blocks_healed": 1,'* ]]
+	unset LD_PRELOAD
+	is 0 scrub
+	is 0 restore a@1 --to back
+	cmp a.1.img back
+}
+
+@test "repair leaves fingerprints alone that it cannot read" {
+	local frame volume build=${CTL%/bin/*}
+	rm -r pool ./*.img
+	"$CTL" init --compression none --dedup reverse pool --size 100M --reserve 4K -q
+	for volume in 1 2; do
+		random $volume 512 >$volume.1.img
+		is 0 snapshot $volume --from $volume.1.img
+	done
+	# Half of a frame has blocks of the one, and the other half of the other.
+	for volume in 1 2; do
+		cp $volume.1.img $volume.2.img
+		random $((volume + 2)) 256 | dd of=$volume.2.img bs=4096 seek=50 iflag=fullblock \
+			conv=notrunc status=none
+		is 0 snapshot $volume --from $volume.2.img --pieces 512
+	done
+	frame=$(python3 -c 'import sqlite3
+print(*sqlite3.connect("pool/catalog.db").execute("SELECT max(frame) FROM slot_owner").fetchone())')
+	for volume in 1 2; do
+		dd if=/dev/zero of=pool/data bs=4096 count=1 conv=notrunc status=none \
+			seek=$((1024 + frame * 512 + (volume - 1) * 256 + 3))
+	done
+	export LD_PRELOAD=$build/io-faults.so REVDEDUP_NO_URING=1
+	export IO_FAULTS=$(((2 << 20) + frame * 8192 + 4096)):512:bad
+	is 4 repair --from 1.2.img
+	unset LD_PRELOAD
+	is 0 scrub 1
+	is 4 restore 2@2 --to back --json --progress=never
+	[[ $output == *"\"damaged\": [{\"offset\": $((53 * 4096)), \"length\": 4096}]"* ]]
+}
+
 @test "a frame of which the fingerprints cannot be read is not filled" {
 	local frame volume build=${CTL%/bin/*}
 	rm -r pool ./*.img

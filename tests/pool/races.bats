@@ -192,13 +192,14 @@ stop_in() {
 	all_right
 }
 
-# prepare_repair: a@1 has a block that is damaged, of which b@1 has a copy.
+# prepare_repair: a@1 has a block that is damaged, of which b@1 has a copy. Of each segment of a
+# NR blocks from FIRST on are written.
 prepare_repair() {
-	local seg
+	local seg first=${1:-7} nr=${2:-1}
 	must init --compression none pool --size 512M --reserve 1M
 	# So many that what comes next goes into the same frames.
 	for ((seg = 0; seg < 70; seg++)); do
-		blocks a $((seg * 512 + 7)) 1
+		blocks a $((seg * 512 + first)) "$nr"
 	done
 	blocks b 0 512
 	dd if=img/a of=img/b bs=4096 skip=7 count=1 conv=notrunc status=none
@@ -234,6 +235,21 @@ data.write(bytes([wanted[0] ^ 1]))'
 	go_on
 	all_right
 	must scrub
+}
+
+@test "repair beside fingerprints that cannot be read for a moment" {
+	local step
+	prepare_repair 5 9
+	cp -r --sparse=always pool damaged
+	log_steps repair
+	step=$(awk '$1 == "heal-write" { at = NR } at && $1 == "area-read" { print NR; exit }' log)
+	[ -n "$step" ] || fail_test "repair reads no fingerprints"
+	rm -r pool
+	mv damaged pool
+	REVDEDUP_FAIL=any:$step=EIO must repair
+	must scrub
+	must restore a@1 --to back
+	cmp img/a back
 }
 
 @test "repair of a frame that a snapshot fills" {

@@ -286,13 +286,14 @@ int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps)
 {
-	unsigned int i;
+	u64 offset = rd_frame_fps_offset(frame);
+	size_t at;
 
 	if (!rd_area_read_fps(area, frame, nr, fps))
 		return;
-	memset(fps, 0, nr * RD_FPS_SIZE);
-	for (i = 0; i < nr && nr > 1; i++)
-		rd_area_get_fps(area, frame + i, 1, fps + (size_t)i * RD_SEG_BLOCKS);
+	for (at = 0; at < nr * RD_FPS_SIZE; at += RD_BLOCK_SIZE)
+		if (rd_area_read(area, (u8 *)fps + at, RD_BLOCK_SIZE, offset + at))
+			memset((u8 *)fps + at, 0, RD_BLOCK_SIZE);
 }
 
 static int read_super(struct rd_area *area, u64 offset, struct rd_pool_super *super)

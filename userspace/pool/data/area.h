@@ -244,7 +244,7 @@ int rd_area_clear_frame(const struct rd_area *area, u64 frame);
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps);
 
-/* The same, with zeros for the fingerprints of a frame that cannot be read. */
+/* The same, with zeros for what cannot be read, block by block. */
 void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps);
 

@@ -7,9 +7,6 @@
 
 #define UNPROVEN	(RD_BAD_CONTENT | RD_BAD_UNPROVEN)
 
-/* A disk loses a block of fingerprints at once. */
-#define FPS_IN_BLOCK	(RD_BLOCK_SIZE / sizeof(struct rd_fp))
-
 struct blame {
 	struct rd_hasher *hasher;
 	const struct rd_seg_fp *want;
@@ -49,10 +46,10 @@ static bool try_all(struct blame *blame)
 	return false;
 }
 
-/* Find the block of fingerprints that has that of block @block. */
+/* Find the block of fingerprints that has that of block @block: a disk loses it at once. */
 static u64 fps_block_of(const struct blame *blame, unsigned int block)
 {
-	return blame->map->at[block] / FPS_IN_BLOCK;
+	return blame->map->at[block] / RD_FPS_IN_BLOCK;
 }
 
 /* Try whether exactly the fingerprints in block @fps_block are lost. */

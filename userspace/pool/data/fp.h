@@ -22,6 +22,7 @@ struct rd_seg_fp {
 
 /* The size of a frame's fingerprints: two blocks. */
 #define RD_FPS_SIZE	(RD_SEG_BLOCKS * sizeof(struct rd_fp))
+#define RD_FPS_IN_BLOCK	(RD_BLOCK_SIZE / sizeof(struct rd_fp))
 
 struct rd_hasher;
 

@@ -145,28 +145,51 @@ static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
 	return !r;
 }
 
-/* The fingerprints of fixes @first to @first + @nr, which are in one frame. */
+/* Could the fingerprint be read when the damage was found? */
+static bool had_fp(const struct fix *fix)
+{
+	return !(fix->block->what & (RD_BAD_FP | RD_BAD_UNPROVEN));
+}
+
+/* Where is the block of fingerprints that has the one of the fix? */
+static u64 fps_offset(const struct fix *fix)
+{
+	return rd_frame_fps_offset(rd_place_id(fix->block->place)) +
+		rd_place_slot(fix->block->place) / RD_FPS_IN_BLOCK * RD_BLOCK_SIZE;
+}
+
+/*
+ * The fingerprints of fixes @first to @first + @nr, which are in one block. If that cannot be
+ * read, the others in it are lost, but not by an error that is new: it may end.
+ */
 static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigned int nr)
 {
 	const struct rd_area *area = &writer->pool->area;
-	u64 frame = rd_place_id(writer->fixes[first].block->place);
-	struct rd_fp *page = writer->page;
-	bool any = false;
+	u64 offset = fps_offset(&writer->fixes[first]);
+	struct rd_fp *fps = writer->page;
+	bool any = false, is_lost;
 	unsigned int i;
 	int r;
 
-	rd_area_get_fps(area, frame, 1, page);
+	is_lost = rd_area_read(area, fps, RD_BLOCK_SIZE, offset);
+	if (is_lost)
+		memset(fps, 0, RD_BLOCK_SIZE);
 	for (i = first; i < first + nr; i++) {
-		if (!writer->fixes[i].is_written)
+		const struct fix *fix = &writer->fixes[i];
+
+		if (!fix->is_written)
 			continue;
-		page[rd_place_slot(writer->fixes[i].block->place)] = writer->fixes[i].block->fp;
+		if (is_lost && had_fp(fix))
+			return;
+		fps[rd_place_slot(fix->block->place) % RD_FPS_IN_BLOCK] = fix->block->fp;
 		any = true;
 	}
 	if (!any)
 		return;
-	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
+	r = rd_area_write(area, fps, RD_BLOCK_SIZE, offset);
 	if (r)
-		rd_warn("cannot write the fingerprints of frame %llu: %s", frame, strerror(-r));
+		rd_warn("cannot write the fingerprints of frame %llu: %s",
+			rd_place_id(writer->fixes[first].block->place), strerror(-r));
 }
 
 static int write_batch(struct rd_heal_writer *writer)
@@ -191,10 +214,10 @@ static int write_batch(struct rd_heal_writer *writer)
 	}
 	r = rd_failpoint("heal-write");
 	for (first = 0; first < writer->nr_fixes && !r; first = i) {
-		u64 frame = rd_place_id(writer->fixes[first].block->place);
+		u64 offset = fps_offset(&writer->fixes[first]);
 
 		for (i = first; i < writer->nr_fixes; i++)
-			if (rd_place_id(writer->fixes[i].block->place) != frame)
+			if (fps_offset(&writer->fixes[i]) != offset)
 				break;
 		write_fps(writer, first, i - first);
 	}
@@ -298,9 +321,9 @@ static int read_back(struct rd_heal_writer *writer, struct fix *fix)
 	r = find_written(writer, fix, &place);
 	if (r)
 		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
-	if (rd_blocks_read(writer->blocks, place, writer->block) ||
-	    rd_area_read_fps(area, rd_place_id(place), 1, writer->page))
+	if (rd_blocks_read(writer->blocks, place, writer->block))
 		return 0;
+	rd_area_get_fps(area, rd_place_id(place), 1, writer->page);
 	rd_fp_blocks(writer->hasher, writer->block, 1, &fp);
 	fix->block->is_healed = rd_fp_equal(&fp, &fix->block->fp) &&
 		rd_fp_equal(&writer->page[rd_place_slot(place)], &fp);
