@@ -98,6 +98,12 @@ load damage
 	is 0 scrub
 }
 
+# packing: the frame that compaction fills.
+packing() {
+	python3 -c 'import sqlite3
+print(*sqlite3.connect("pool/catalog.db").execute("SELECT frame FROM packing").fetchone())'
+}
+
 # A pool of its own with the first of two images: what is left to it once the second is
 # there is less than its holes, and moves.
 less_than_its_holes() {
@@ -262,6 +268,25 @@ print(*sqlite3.connect("pool/catalog.db").execute("SELECT frame FROM tail").fetc
 			cmp $volume.$nr.img back
 		done
 	done
+}
+
+@test "compaction goes on elsewhere where it cannot read the fingerprints" {
+	local at frame build=${CTL%/bin/*}
+	less_than_its_holes
+	is 0 snapshot vm1 --from vm1.2.img
+	frame=$(packing)
+	cp vm1.2.img vm1.3.img
+	for ((at = 4; at < 512; at += 8)); do
+		random $at 1 | dd of=vm1.3.img bs=4096 seek=$at conv=notrunc status=none
+	done
+	export LD_PRELOAD=$build/io-faults.so REVDEDUP_NO_URING=1
+	export IO_FAULTS=$(((2 << 20) + frame * 8192)):512:bad
+	is 0 snapshot vm1 --from vm1.3.img
+	unset LD_PRELOAD
+	[ "$(packing)" -ne "$frame" ]
+	is 0 check
+	is 0 scrub
+	restore_all 0
 }
 
 @test "where nothing means anything" {

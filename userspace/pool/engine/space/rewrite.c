@@ -48,6 +48,7 @@ struct rewrite {
 	u8 *data;			/* a block a move */
 	struct rd_fp fps[RD_REWRITE_BLOCKS];
 	rd_place places[RD_REWRITE_BLOCKS];
+	struct rd_fp packing[RD_SEG_BLOCKS];	/* of the frame to go on with */
 	/* Of the frame that is being written. */
 	u8 *segment, *pack;
 	struct rd_fp page[RD_SEG_BLOCKS];
@@ -185,15 +186,38 @@ static int check_packing(struct rewrite *w, u64 frame, unsigned int next)
 	return r;
 }
 
+/* Fill @frame no further: what nobody has there may have been written to. */
+static int leave_packing(struct rewrite *w, u64 frame)
+{
+	struct rd_sql *sql = w->pool->sql;
+	struct rd_slots slots;
+	int r;
+
+	r = rd_packing_end(sql);
+	if (!r)
+		r = rd_filling_free_slots(sql, frame, &slots);
+	return r ? r : rd_frames_queue(sql, frame, &slots);
+}
+
 /* Find the frame to go on with: its number and first slot. */
 static int find_packing(struct rewrite *w, struct dest *ret)
 {
+	const struct dest none = { .frame = NO_FRAME };
 	int r = -ENOENT;
+	u64 frame;
 
-	*ret = (struct dest){ .frame = NO_FRAME };
+	*ret = none;
 	if (w->options->packing)
 		r = rd_packing_find(w->pool->sql, &ret->frame, &ret->slot);
-	return r ? r == -ENOENT ? 0 : r : check_packing(w, ret->frame, ret->slot);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	frame = ret->frame;
+	r = check_packing(w, frame, ret->slot);
+	/* They are written back with those that are added. */
+	if (r || !rd_area_read_fps(&w->pool->area, frame, 1, w->packing))
+		return r;
+	*ret = none;
+	return leave_packing(w, frame);
 }
 
 static int make_dests(struct rewrite *w)
@@ -289,16 +313,13 @@ static int write_pack(struct rewrite *w, struct dest *dest, size_t len)
 static int write_raw(struct rewrite *w, struct dest *dest, struct rd_slots *slots)
 {
 	const struct rd_area *area = &w->pool->area;
-	struct rd_fp packing[RD_SEG_BLOCKS];
 	unsigned int first, end = 0;
 	int r = 0;
 
-	if (dest->slot) {
-		r = rd_area_read_fps(area, dest->frame, 1, packing);
-		memcpy(w->page, packing, dest->slot * sizeof(*packing));
-	} else if (dest->frame == NO_FRAME) {
+	if (dest->slot)
+		memcpy(w->page, w->packing, dest->slot * sizeof(*w->packing));
+	else if (dest->frame == NO_FRAME)
 		r = rd_catalog_do(w->pool->sql, reserve_raw(w, dest));
-	}
 	if (!w->options->dense && !rd_area_can(area, RD_STORE_ZEROS))
 		memset(slots, 0xff, sizeof(*slots));
 	while (!r && rd_slots_run(slots, &first, &end))
