@@ -56,16 +56,19 @@ static int act(const char *action, bool *ret_short)
 
 int rd_transfer_point(const char *name, bool *ret_short)
 {
-	static int seen;
-	const char *wish = getenv("REVDEDUP_FAIL");
-	const char *action;
-	int nth = 1, now;
+	static int seen, acted;
+	const char *wishes = getenv("REVDEDUP_FAIL"), *action;
+	char wish[64];
+	int nth = 1, now, i;
 	size_t len;
 
 	*ret_short = false;
 	write_name("", name);
-	if (!wish)
+	for (i = acted; i && wishes; i--)
+		wishes = strchr(wishes, ',') ? strchr(wishes, ',') + 1 : NULL;
+	if (!wishes)
 		return 0;
+	snprintf(wish, sizeof(wish), "%.*s", (int)strcspn(wishes, ","), wishes);
 	action = strchr(wish, '=');
 	if (!action)
 		abort();
@@ -78,6 +81,10 @@ int rd_transfer_point(const char *name, bool *ret_short)
 	if (now != nth && (now < nth || strcmp(action, "=short")))
 		return 0;
 	write_name("!", name);
+	if (wishes[strlen(wish)]) {
+		acted++;
+		seen = 0;
+	}
 	return act(action + 1, ret_short);
 }
 

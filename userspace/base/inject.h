@@ -15,11 +15,12 @@
 /*
  * Steps
  *
- *	REVDEDUP_FAIL=NAME[:N]=kill|stop|EIO|ENOSPC|short
+ *	REVDEDUP_FAIL=NAME[:N]=kill|stop|EIO|ENOSPC|short[,NAME...]
  *
  * acts when a command reaches the step NAME for the Nth time (without N, the first). The
  * name "any" counts every step. "short" cuts transfers in two, the Nth and all later
- * ones. REVDEDUP_FAIL_LOG=FILE gets the name of each step that is reached, and, after
+ * ones. What follows a comma begins to count when the one before it has acted.
+ * REVDEDUP_FAIL_LOG=FILE gets the name of each step that is reached, and, after
  * "!", that of the step that acts.
  */
 #ifdef RD_TEST
