@@ -143,6 +143,29 @@ many_point_there() {
 	kill_everywhere recompress none
 }
 
+# All of a transaction is in the log when its flush fails, and a crash makes it hold: what it uses
+# is there. A recipe that moves is lost otherwise.
+@test "the flush of a commit fails, and what follows is killed" {
+	local step number nr codec
+	must init --compression none pool --size 64M --reserve 1M
+	basenc --base16 /dev/urandom | head -c 5M >img/vm1
+	must snapshot vm1 --from img/vm1
+	took vm1 out/must
+	for codec in zstd none; do
+		keep_base
+		log_steps recompress "$codec"
+		nr=$(grep -c '^catalog-sync$' log)
+		[ "$nr" -gt 5 ]
+		for ((number = 1; number <= nr; number++)); do
+			from_base
+			REVDEDUP_FAIL=catalog-sync:$number=EIO,catalog-begin=kill \
+				"${ctl[@]}" recompress "$codec" >out/killed 2>&1 || :
+			works tag vm1@1 +gold && all_right ||
+				fail_test "$codec, flush $number: see above; $(cat out/killed)"
+		done
+	done
+}
+
 # What has arrived waits for the rest: the same stream completes it, under the same numbers.
 @test "receive is killed at each step" {
 	local number name status kills=0 nr

@@ -79,6 +79,13 @@ int rd_sql_commit(struct rd_sql *sql);
 void rd_sql_rollback(struct rd_sql *sql);
 
 /*
+ * May a transaction whose commit failed be there after a crash? All of it is in the log once that
+ * was to be flushed, and is until the next transaction that changes anything. What it uses must
+ * not be touched before.
+ */
+bool rd_sql_is_unsure(const struct rd_sql *sql);
+
+/*
  * Pause between two of many transactions. A process that waits to write polls for the lock,
  * and would hardly ever find it free without a pause.
  */

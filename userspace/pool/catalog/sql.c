@@ -48,6 +48,7 @@ struct rd_sql {
 	unsigned int readers;
 	bool writing;
 	bool gave_up;			/* waiting for another one */
+	bool is_unsure;			/* see rd_sql_is_unsure() */
 	struct rd_row cache[NR_CACHED];
 };
 
@@ -518,9 +519,13 @@ int rd_sql_begin(struct rd_sql *sql)
 int rd_sql_commit(struct rd_sql *sql)
 {
 	int r = sql->changes.failed ? -ENOMEM : rd_failpoint("catalog-commit");
+	u64 flushes = rd_vfs_log_flushes(sql->db);
 
 	if (!r)
 		r = rd_sql_run(sql, "COMMIT", "");
+	/* One that flushed nothing has left in the log what was there. */
+	if (rd_vfs_log_flushes(sql->db) != flushes)
+		sql->is_unsure = r;
 	if (r)
 		rd_sql_rollback(sql);
 	sql->writing = false;
@@ -535,6 +540,11 @@ void rd_sql_rollback(struct rd_sql *sql)
 	if (!sqlite3_get_autocommit(sql->db))
 		rd_sql_run(sql, "ROLLBACK", "");
 	sql->writing = false;
+}
+
+bool rd_sql_is_unsure(const struct rd_sql *sql)
+{
+	return sql->is_unsure;
 }
 
 void rd_sql_pause(void)

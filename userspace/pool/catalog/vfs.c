@@ -38,6 +38,7 @@ struct vfs_file {
 	bool is_database, is_log;
 	int pages;		/* of either: the page map */
 	bool has_begun;		/* the log, which is not flushed yet */
+	u64 nr_flushes;		/* of the log, behind its header */
 	bool has_index;		/* the database, whose index is open */
 };
 
@@ -248,9 +249,12 @@ static int vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int vfs_sync(sqlite3_file *file, int flags)
 {
 	struct vfs_file *f = (struct vfs_file *)file;
-	int r = rd_failpoint("catalog-sync");
+	int r;
 	u64 id;
 
+	/* The header of a log is flushed before anything follows it. */
+	f->nr_flushes += !f->has_begun;
+	r = rd_failpoint("catalog-sync");
 	if (!r && f->is_database)
 		r = rd_pages_sync(f->pages);
 	if (r)
@@ -583,6 +587,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	f->traced = f->is_database ? RD_TRACE_CATALOG : f->is_log ? RD_TRACE_LOG : -1;
 	f->pages = -1;
 	f->has_begun = false;
+	f->nr_flushes = 0;
 	f->has_index = false;
 	r = check_open(f, name, flags);
 	if (!r)
@@ -682,6 +687,17 @@ const char *rd_vfs_name(void)
 	ours.xAccess = vfs_access;
 	ours.xFullPathname = vfs_full_path;
 	return sqlite3_vfs_register(&ours, 0) ? NULL : ours.zName;
+}
+
+u64 rd_vfs_log_flushes(sqlite3 *db)
+{
+	sqlite3_file *log = NULL;
+
+	/* A database in memory has another one. */
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) || !log ||
+	    log->pMethods != &methods)
+		return 0;
+	return ((struct vfs_file *)log)->nr_flushes;
 }
 
 /* --- reading all of it */

@@ -33,4 +33,7 @@ const char *rd_vfs_name(void);
  */
 int rd_vfs_check(sqlite3 *db, u64 *ret_page);
 
+/* Count the flushes of transactions in the log of @db that have begun, well or not. */
+u64 rd_vfs_log_flushes(sqlite3 *db);
+
 #endif

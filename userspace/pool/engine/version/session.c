@@ -98,13 +98,16 @@ static int punch_frames(struct rd_pool *pool, u64 start, u64 len)
 
 /*
  * Content in frames that are still reserved belongs to no version, where nobody has it: it goes
- * at once, and makes the room that the catalog needs for the rest.
+ * at once, and makes the room that the catalog needs for the rest. But a transaction that failed
+ * and may hold has given it to versions; then it goes by the queue, behind the next transaction.
  */
 static int punch_reserved(struct rd_pool *pool)
 {
 	u64 start = 0, len = 0;
 	int r;
 
+	if (rd_sql_is_unsure(pool->sql))
+		return 0;
 	while (!(r = rd_frames_reserved(pool->sql, pool->session, start + len, &start, &len))) {
 		r = punch_frames(pool, start, len);
 		if (r)
