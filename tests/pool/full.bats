@@ -190,6 +190,78 @@ with open("img/vol1", "r+b") as image:
 	all_right
 }
 
+# edit SQL: change the catalog as no command does.
+edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
+
+# change_ninths FIRST: each ninth block of img/v, and a version of it.
+change_ninths() {
+	python3 -c 'import os, sys
+with open("img/v", "r+b") as image:
+    for block in range(int(sys.argv[1]), 2048, 9):
+        image.seek(block * 4096)
+        image.write(os.urandom(4096))' "$1"
+	try_snapshot v
+	[ "$status" -eq 0 ]
+}
+
+# fill_journal BLOCK TAGS...: by so many tags at a time, until its end is in that block.
+fill_journal() {
+	local block=$1 nr sign at
+	shift
+	for nr; do
+		sign=+
+		while
+			at=$(ask "SELECT journal_block FROM state")
+			[ $((at + nr / 30 + 1)) -le "$block" ]
+		do
+			# shellcheck disable=SC2046 # words
+			must tag v@1 $(printf -- "${sign}t%050d " $(seq "$nr"))
+			sign=$([ "$sign" = + ] && echo - || echo +)
+		done
+	done
+	[ "$at" -eq "$block" ]
+}
+
+# one_free: of the frames, and the others are kept.
+one_free() {
+	edit "INSERT INTO kept WITH RECURSIVE f(at, last) AS (SELECT start, start + len FROM extent
+		UNION ALL SELECT at + 1, last FROM f WHERE at + 1 < last) SELECT at FROM f"
+	edit "DELETE FROM extent"
+	edit "INSERT INTO extent SELECT min(frame), 1 FROM kept"
+	edit "DELETE FROM kept WHERE frame = (SELECT start FROM extent)"
+}
+
+# Frames are emptied when a device that kept them is gone; the journal goes on in another frame just
+# then. Nothing is freed before it has.
+grows_when_compacted() {
+	local at
+	for at in 509 510; do
+		from_base
+		fill_journal "$at" 1
+		edit "DELETE FROM lease"
+		must tag v@1 +gold && must tag v@1 +silver || fail_test "at block $at" || return
+		all_right || return
+	done
+}
+
+# four_segments: a pool, and a version of so many.
+four_segments() {
+	must init --compression none pool --pieces 1 --size 64M --reserve 1M
+	fill_image v 8
+	try_snapshot v
+	[ "$status" -eq 0 ]
+}
+
+@test "compaction leaves frames for the journal" {
+	four_segments
+	edit "INSERT INTO lease VALUES(1, 'held', 1, 1, 1)"
+	change_ninths 0
+	fill_journal 508 3000 200 1
+	one_free
+	keep_base
+	grows_when_compacted
+}
+
 # It is full of something else, but for so many KiB. ROOMS="N..." says which.
 each_room() {
 	local room rooms=(0 96 600)

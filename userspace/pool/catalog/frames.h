@@ -32,11 +32,17 @@ int rd_next_extent(struct rd_row *rows, struct rd_extent *ret);
 /*
  * Reserve up to @want free frames in a row for @session. Of the @nr_frames of the pool some stay
  * free so that frames can be freed at all: for the growth of the journal, for the new journal that
- * replaces it, and for compaction; 0: for these, none. -ENOSPC: no more are free. -EUCLEAN, after a
- * message: a frame that is listed as free is in use.
+ * replaces it, and for compaction; 0: for the journal, none. -ENOSPC: no more are free. -EUCLEAN,
+ * after a message: a frame that is listed as free is in use.
  */
 int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, u64 *ret_start,
 		      u64 *ret_len);
+
+/*
+ * As many as a pool of so many frames keeps, two, stay free of what compaction takes: before it has
+ * freed anything the journal may have to grow, when its blocks are copied and when they have moved.
+ */
+#define RD_FRAMES_FEW	8
 
 /* Turn @frame from a reserved frame into one that recipes use. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);

@@ -28,7 +28,7 @@ struct rd_rewrite_options {
 	bool packing;
 	/* Only what compresses is written; raw frames that do not stay as they are. */
 	bool only_packs;
-	bool may_fill_up;	/* the last frames of the pool, too */
+	bool may_fill_up;	/* the last frames of the pool, too, but for RD_FRAMES_FEW */
 	/*
 	 * Fill in a block that is damaged, and is written then; false: its content is not known,
 	 * and it stays. NULL: none is.
