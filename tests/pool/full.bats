@@ -262,6 +262,20 @@ four_segments() {
 	grows_when_compacted
 }
 
+# There is room in the frame that it has filled before. That many parts ask for a new journal.
+@test "a new journal that there is no room for leaves frames for the old one" {
+	four_segments
+	change_ninths 0
+	[ "$(ask "SELECT next < 256 FROM packing")" = 1 ]
+	edit "INSERT INTO lease VALUES(1, 'held', 1, 1, 1)"
+	change_ninths 1
+	one_free
+	fill_journal 508 600 1
+	[ "$(ask "SELECT journal_seq > 64 FROM state")" = 1 ]
+	keep_base
+	grows_when_compacted
+}
+
 # It is full of something else, but for so many KiB. ROOMS="N..." says which.
 each_room() {
 	local room rooms=(0 96 600)

@@ -242,14 +242,24 @@ static int dump(struct writer *writer)
 	return r;
 }
 
-/* Take frames for all of the database: a dump has neither indexes nor free pages. */
+/*
+ * Take frames for all of the database: a dump has neither indexes nor free pages. The journal that
+ * there is must go on growing where they are not enough.
+ */
 static int take_frames(struct writer *writer)
 {
-	u64 pages, nr, frame;
+	u64 pages, nr, nr_free, frame;
 	int r;
 
 	r = rd_catalog_pages(writer->pool->sql, &pages);
-	for (nr = pages / RD_JOURNAL_LAST_BLOCK + 2; nr && !r; nr--) {
+	if (!r)
+		r = rd_frames_nr_free(writer->pool->sql, &nr_free);
+	if (r)
+		return r;
+	nr = pages / RD_JOURNAL_LAST_BLOCK + 2;
+	if (nr_free < nr)
+		return -ENOSPC;
+	for (; nr && !r; nr--) {
 		r = add_frame(writer, &frame);
 		if (!r)
 			rd_buffer_put(&writer->frames, &frame, sizeof(frame));
@@ -536,6 +546,9 @@ int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames)
 {
 	int r = renew(pool, nr_frames);
 
+	if (r || pool->area.super.nr_frames == nr_frames)
+		return r;
 	/* The old journal stayed in use. */
-	return !r && pool->area.super.nr_frames != nr_frames ? -ENOSPC : r;
+	rd_err(0, "the pool is full: no frames are free for a new copy of the catalog");
+	return -ENOSPC;
 }
