@@ -276,6 +276,28 @@ four_segments() {
 	grows_when_compacted
 }
 
+# What the journal has of a command that was killed stays known to be ours, while there is no frame
+# to go on in.
+@test "the last frame is taken by a command that is killed" {
+	four_segments
+	fill_journal 511 3000 200 1
+	one_free
+	REVDEDUP_FAIL=journal-appended=kill run -137 "${ctl[@]}" tag v@1 +gold
+	[ "$(ask "SELECT count(*) FROM journal_frame")" = 2 ]
+	for _ in 1 2; do
+		run -12 "${ctl[@]}" tag v@1 +silver
+		[[ $output == *"no frame is free"* ]]
+	done
+	all_right
+	edit "INSERT INTO extent SELECT min(frame), 1 FROM kept"
+	edit "DELETE FROM kept WHERE frame = (SELECT start FROM extent)"
+	must tag v@1 +silver
+	must show v@gold
+	must show v@silver
+	all_right
+	[ "$(ask "SELECT count(*) FROM session")" = 0 ]
+}
+
 # It is full of something else, but for so many KiB. ROOMS="N..." says which.
 each_room() {
 	local room rooms=(0 96 600)

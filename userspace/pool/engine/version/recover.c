@@ -20,7 +20,7 @@
 #include "recover.h"
 #include "undo.h"
 
-int rd_recover_session(struct rd_sql *sql, i64 id)
+int rd_recover_session(struct rd_sql *sql, i64 id, bool forget)
 {
 	int r;
 
@@ -31,7 +31,7 @@ int rd_recover_session(struct rd_sql *sql, i64 id)
 		return r;
 	r = rd_filling_leave_all(sql, id);
 	if (!r)
-		r = rd_session_delete(sql, id);
+		r = forget ? rd_session_delete(sql, id) : rd_session_set_version(sql, id, 0);
 	return rd_catalog_end(sql, r);
 }
 
@@ -50,8 +50,8 @@ static int lock_its_volume(struct rd_pool *pool, i64 id, struct rd_lock *ret)
 	return rd_lock_take(ret, pool->lock_fd, RD_LOCK_VOLUME, volume, true, 0);
 }
 
-/* Undo dead session @id, whose lock this command has. */
-static int undo_dead(struct rd_pool *pool, i64 id)
+/* Undo dead session @id, whose lock this command has, and forget it if @forget. */
+static int undo_dead(struct rd_pool *pool, i64 id, bool forget)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
@@ -60,7 +60,7 @@ static int undo_dead(struct rd_pool *pool, i64 id)
 	if (r)
 		return r == -EAGAIN ? 0 : r;
 	rd_info("undoing the unfinished work of session %lld", id);
-	r = rd_recover_session(pool->sql, id);
+	r = rd_recover_session(pool->sql, id, forget);
 	rd_lock_drop(&lock);
 	/* It has ended by itself since it was found. */
 	return r == -ENOENT ? 0 : r;
@@ -79,15 +79,15 @@ static int undo_dead_sessions(struct rd_pool *pool)
 		/*
 		 * From here on, no copy of the catalog that knows of this work may go on. And what
 		 * the session appended to the journal must be known before the session is not.
-		 * In a full pool what is undone makes room, which nothing else would. In a store
-		 * far away, what it had sent off must not arrive any more.
+		 * In a full pool what is undone makes room, which nothing else would; the session
+		 * stays. In a store far away, what it had sent off must not arrive any more.
 		 */
 		if (!r)
 			r = rd_fence_renew(pool);
 		if (!r)
 			r = rd_journal_mark(pool);
 		if (!r || r == -ENOSPC)
-			r = undo_dead(pool, id);
+			r = undo_dead(pool, id, !r);
 		rd_lock_drop(&lock);
 		if (r)
 			return r;

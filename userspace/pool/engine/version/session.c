@@ -159,7 +159,7 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 	/* The catalog must know all that this session appended before it forgets the session. */
 	r = pool->is_ahead ? rd_journal_mark(pool) : 0;
 	if (!r)
-		r = rd_recover_session(pool->sql, pool->session);
+		r = rd_recover_session(pool->sql, pool->session, true);
 	rd_lock_drop(&pool->session_lock);
 	pool->session = 0;
 	return r;
