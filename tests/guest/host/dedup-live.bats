@@ -521,8 +521,8 @@ disturbed() {
 	stopped dedup-marked -q "$1" "$vg/vm1" "${@:2}"
 	dmsetup suspend "${vol##*/}"
 	dmsetup resume "${vol##*/}"
-	kill -CONT $pid
-	wait $pid
+	kill -CONT "$pid"
+	wait "$pid"
 }
 
 # bats test_tags=soak

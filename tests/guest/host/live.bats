@@ -359,7 +359,7 @@ index_steps() {
 	cmp "$one" /tmp/rdt-pool/one
 	# In use.
 	sleep 1000 <"$one" 3>&- &
-	retry 300 0.1 eval '[ "$(readlink "/proc/$!/fd/0")" = "$(realpath "$one")" ]'
+	retry 300 0.1 reads_from $! "$one"
 	run revdedupctl unmap "$one"
 	echo "$output"
 	[ "$status" -eq 11 ]

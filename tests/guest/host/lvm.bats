@@ -125,7 +125,7 @@ documented() { sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/doc/$1
 	some_volume vm1 16
 	sleep 1000 <"$vol" 3>&- &
 	pid=$!
-	retry 300 0.1 eval '[ "$(readlink "/proc/$pid/fd/0")" = "$(realpath "$vol")" ]'
+	retry 300 0.1 reads_from $pid "$vol"
 	run revdedupctl detach $vg/vm1
 	echo "$output"
 	[ "$status" -eq 11 ]

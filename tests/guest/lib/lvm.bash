@@ -22,6 +22,9 @@ lvm_setup() {
 	revdedupctl -q init --compression none --size 1G "$REVDEDUP_POOL"
 }
 
+# reads_from PID DEVICE: has it come to open it?
+reads_from() { [ "$(readlink "/proc/$1/fd/0")" = "$(realpath "$2")" ]; }
+
 # is_stopped PID: has the command stopped where REVDEDUP_FAIL tells it to?
 is_stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
 
