@@ -388,7 +388,9 @@ static void give_up(struct dmr_table *t, struct bio_list *bios)
 		return;
 	spin_lock_irq(&t->lock);
 	bio_list_merge_init(&lost, &t->throttled);
-	bio_list_merge_init(&lost, &t->unflushed);
+	/* These need no more of it than a flush of the base. */
+	if (READ_ONCE(t->base_unflushed))
+		bio_list_merge_init(&lost, &t->unflushed);
 	/* Nor more pages, where memory is so short: that may be freed only by this volume. */
 	if (t->nr_dirty >= t->nr_pages)
 		bio_list_merge_init(&lost, bios);

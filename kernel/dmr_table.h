@@ -210,6 +210,7 @@ struct dmr_table {
 	struct bio_list flushes;	/* and FUA writes: end after a write-back */
 	bool writeback_is_due;
 	bool writeback_failed;		/* the last one */
+	bool base_unflushed;		/* by that: the base has refused */
 	bool base_lost;			/* its cache: the next write-back takes back */
 	unsigned int nr_losses;		/* flushes of the base that failed */
 	seqcount_spinlock_t losses;	/* how often something was taken back */

@@ -380,6 +380,7 @@ static int run_steps(struct dmr_table *t, struct list_head *pages)
 		return dmr_table_waits(t) ? -EROFS : 0;
 
 	r = flush_base(t);
+	WRITE_ONCE(t->base_unflushed, r);
 	/* The base reports a lost cache once, maybe to a flush from above: ours succeeds then. */
 	if (READ_ONCE(t->base_lost))
 		take_back(t, pages);
