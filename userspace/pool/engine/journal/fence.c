@@ -485,15 +485,12 @@ static int begin_epoch(struct rd_pool *pool, struct rd_shard *shard)
 /* Begin a new journal: what is lost of the old one cannot be written to. */
 static int renew_journal(struct rd_pool *pool)
 {
-	u64 before = pool->area.super.journal_id;
 	int r = open_catalog(pool, true);
 
 	if (!r)
 		r = rd_journal_renew(pool);
 	close_catalog(pool);
-	if (r || pool->area.super.journal_id != before)
-		return r;
-	return rd_err(-ENOSPC, "there is no room for a new journal in '%s'", pool->path);
+	return r;
 }
 
 int rd_fence_rebuilt(struct rd_pool *pool)

@@ -29,7 +29,11 @@ struct writer {
 	/* Frames taken in advance, or none: a u64 each, of which @next is the next. */
 	struct rd_buffer frames;
 	size_t next;
+	u64 nr_left;			/* so many more must be free */
 };
+
+/* A new journal that nobody has asked for leaves the old one what it needs if that has to go on. */
+#define LEFT	2
 
 static int cannot_write(const struct rd_pool *pool, int r)
 {
@@ -257,7 +261,7 @@ static int take_frames(struct writer *writer)
 	if (r)
 		return r;
 	nr = pages / RD_JOURNAL_LAST_BLOCK + 2;
-	if (nr_free < nr)
+	if (nr_free < nr + writer->nr_left)
 		return -ENOSPC;
 	for (; nr && !r; nr--) {
 		r = add_frame(writer, &frame);
@@ -326,9 +330,9 @@ static int give_up_new(struct writer *writer)
 	return rd_catalog_do(sql, rd_journal_frames_queue(sql, writer->journal, false));
 }
 
-static int begin_new(struct rd_pool *pool, struct rd_journal_part *part, u64 nr_frames)
+static int begin_new(struct rd_pool *pool, struct rd_journal_part *part, u64 nr_frames, u64 nr_left)
 {
-	struct writer writer = { .pool = pool, .part = part };
+	struct writer writer = { .pool = pool, .part = part, .nr_left = nr_left };
 	struct rd_pool_super *super = &pool->area.super;
 	struct rd_pool_super old = *super;
 	struct rd_state state;
@@ -491,7 +495,7 @@ static int flush(struct rd_pool *pool, bool mark)
 	/* At least a block a part. */
 	blocks = writer.end.seq;
 	if (blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
-		r = begin_new(pool, part, pool->area.super.nr_frames);
+		r = begin_new(pool, part, pool->area.super.nr_frames, LEFT);
 	return r;
 }
 
@@ -518,11 +522,13 @@ int rd_journal_mark(struct rd_pool *pool)
 	return lock_and_flush(pool, true);
 }
 
-/* @nr_frames: 0: as many as now. */
+/* @nr_frames: 0: as many as now. -ENOSPC, after a message: the old journal stays in use. */
 static int renew(struct rd_pool *pool, u64 nr_frames)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_pool_super *super = &pool->area.super;
 	struct rd_lock lock = RD_LOCK_NONE;
+	u64 before;
 	int r;
 
 	if (!part)
@@ -531,9 +537,14 @@ static int renew(struct rd_pool *pool, u64 nr_frames)
 	if (r)
 		return r;
 	r = rd_area_reread_super(&pool->area);
+	before = super->journal_id;
 	if (!r)
-		r = begin_new(pool, part, nr_frames ? nr_frames : pool->area.super.nr_frames);
+		r = begin_new(pool, part, nr_frames ? nr_frames : super->nr_frames, 0);
 	rd_lock_drop(&lock);
+	if (!r && super->journal_id == before) {
+		rd_err(0, "the pool is full: no frames are free for a new copy of the catalog");
+		return -ENOSPC;
+	}
 	return r;
 }
 
@@ -544,11 +555,5 @@ int rd_journal_renew(struct rd_pool *pool)
 
 int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames)
 {
-	int r = renew(pool, nr_frames);
-
-	if (r || pool->area.super.nr_frames == nr_frames)
-		return r;
-	/* The old journal stayed in use. */
-	rd_err(0, "the pool is full: no frames are free for a new copy of the catalog");
-	return -ENOSPC;
+	return renew(pool, nr_frames);
 }

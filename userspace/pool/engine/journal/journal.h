@@ -63,13 +63,15 @@ int rd_journal_flush(struct rd_pool *pool);
  */
 int rd_journal_mark(struct rd_pool *pool);
 
-/* Begin a new journal with all rows of the catalog, and free the old one. */
+/*
+ * Begin a new journal with all rows of the catalog, and free the old one. -ENOSPC, after a message:
+ * no frames are free for it.
+ */
 int rd_journal_renew(struct rd_pool *pool);
 
 /*
  * The same, and with that journal the pool has @nr_frames frames: one superblock names both,
- * and the catalog learns both in one transaction. -ENOSPC: no frames are free for the new
- * journal. The caller has the pool alone.
+ * and the catalog learns both in one transaction. The caller has the pool alone.
  */
 int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames);
 
