@@ -163,6 +163,7 @@ static void settle(struct rd_bad_block *block, const struct damage *damage,
 		return;
 	block->what = damage->blame.bad[i];
 	block->is_proven = proven;
+	block->had_fp = !rd_fp_is_zero(&damage->stored[i]);
 	block->fp = damage->blame.truth[i];
 	block->recipe = recipe->id;
 	block->recipe_fp = recipe->fp;

@@ -34,6 +34,7 @@ struct rd_bad_block {
 	rd_place place;
 	u8 what;		/* of enum rd_bad; 0: nothing, after all */
 	bool is_proven;		/* that, and what follows */
+	bool had_fp;		/* one could be read, right or wrong */
 	bool is_healed;
 	bool is_gone;		/* no recipe has the place any more */
 	struct rd_fp fp;	/* what it should have */

@@ -145,12 +145,6 @@ static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
 	return !r;
 }
 
-/* Could the fingerprint be read when the damage was found? */
-static bool had_fp(const struct fix *fix)
-{
-	return !(fix->block->what & (RD_BAD_FP | RD_BAD_UNPROVEN));
-}
-
 /* Where is the block of fingerprints that has the one of the fix? */
 static u64 fps_offset(const struct fix *fix)
 {
@@ -179,7 +173,7 @@ static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigne
 
 		if (!fix->is_written)
 			continue;
-		if (is_lost && had_fp(fix))
+		if (is_lost && fix->block->had_fp)
 			return;
 		fps[rd_place_slot(fix->block->place) % RD_FPS_IN_BLOCK] = fix->block->fp;
 		any = true;
@@ -260,7 +254,6 @@ static int rewrite(struct rd_heal_writer *writer, const u64 *frames, unsigned in
 	if (!options.compression.codec && rd_frame_is_packed(frames[nr - 1]))
 		options.compression = rd_compression_default;
 	r = rd_rewrite(writer->pool, frames, nr, &options);
-	writer->has_moved |= !r;
 	writer->is_full = r > 0;
 	if (r == -EIO)
 		rd_warn("cannot write damaged blocks anew: %s", strerror(-r));
@@ -321,6 +314,8 @@ static int read_back(struct rd_heal_writer *writer, struct fix *fix)
 	r = find_written(writer, fix, &place);
 	if (r)
 		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+	/* What was found elsewhere before is healed, or is not looked at again. */
+	writer->has_moved |= place != fix->block->place && !fix->block->is_healed;
 	if (rd_blocks_read(writer->blocks, place, writer->block))
 		return 0;
 	rd_area_get_fps(area, rd_place_id(place), 1, writer->page);
