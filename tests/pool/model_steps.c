@@ -674,7 +674,7 @@ void do_device(struct device *device, struct model_volume *volume)
 /* The frames of a journal that another one follows go with the next command. */
 static void free_old_journal(void)
 {
-	if (rd_journal_renew(pool))
+	if (rd_journal_renew(pool, 0))
 		fail("cannot begin a new journal");
 	if (!number("SELECT count(*) FROM queue"))
 		fail("the frames of the old journal are not queued");

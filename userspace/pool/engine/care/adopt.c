@@ -69,7 +69,7 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 	if (!r)
 		r = old[0] ? keep_frames(pool, old) : rd_rebuild_queue_unnamed(pool);
 	if (!r)
-		r = rd_journal_renew(pool);
+		r = rd_journal_renew(pool, 0);
 	return r ? r : rd_recover(pool);
 }
 

@@ -406,7 +406,7 @@ static int heal_journal(struct heal *heal, struct rd_damage_report *report)
 	if (r || good)
 		return r;
 	report->journal_bad = true;
-	return heal->options->dry_run ? 0 : rd_journal_renew(pool);
+	return heal->options->dry_run ? 0 : rd_journal_renew(pool, 0);
 }
 
 /* A file that was cut off gets its length back: what it lost are holes. */

@@ -488,7 +488,7 @@ static int renew_journal(struct rd_pool *pool)
 	int r = open_catalog(pool, true);
 
 	if (!r)
-		r = rd_journal_renew(pool);
+		r = rd_journal_renew(pool, 0);
 	close_catalog(pool);
 	return r;
 }

@@ -522,8 +522,7 @@ int rd_journal_mark(struct rd_pool *pool)
 	return lock_and_flush(pool, true);
 }
 
-/* @nr_frames: 0: as many as now. -ENOSPC, after a message: the old journal stays in use. */
-static int renew(struct rd_pool *pool, u64 nr_frames)
+int rd_journal_renew(struct rd_pool *pool, u64 nr_frames)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct rd_pool_super *super = &pool->area.super;
@@ -546,14 +545,4 @@ static int renew(struct rd_pool *pool, u64 nr_frames)
 		return -ENOSPC;
 	}
 	return r;
-}
-
-int rd_journal_renew(struct rd_pool *pool)
-{
-	return renew(pool, 0);
-}
-
-int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames)
-{
-	return renew(pool, nr_frames);
 }

@@ -64,16 +64,12 @@ int rd_journal_flush(struct rd_pool *pool);
 int rd_journal_mark(struct rd_pool *pool);
 
 /*
- * Begin a new journal with all rows of the catalog, and free the old one. -ENOSPC, after a message:
- * no frames are free for it.
+ * Begin a new journal with all rows of the catalog, and free the old one. @nr_frames: with that
+ * journal the pool has so many frames: one superblock names both, and the catalog learns both in
+ * one transaction; the caller has the pool alone. 0: as many as now. -ENOSPC, after a message: no
+ * frames are free for it, and the old one stays in use.
  */
-int rd_journal_renew(struct rd_pool *pool);
-
-/*
- * The same, and with that journal the pool has @nr_frames frames: one superblock names both,
- * and the catalog learns both in one transaction. The caller has the pool alone.
- */
-int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames);
+int rd_journal_renew(struct rd_pool *pool, u64 nr_frames);
 
 /*
  * Make the catalog follow the journal that the superblock names. -ESTALE: that journal

@@ -78,7 +78,7 @@ int rd_grow(struct rd_pool *pool, u64 size, struct rd_grow_report *report)
 	}
 	r = rd_failpoint("grow-extended");
 	if (!r)
-		r = rd_journal_renew_larger(pool, nr_frames);
+		r = rd_journal_renew(pool, nr_frames);
 	if (r == -ENOSPC)
 		rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, "the pool has its old size");
 	return r;
