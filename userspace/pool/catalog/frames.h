@@ -44,6 +44,12 @@ int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 nr_frames, 
  */
 #define RD_FRAMES_FEW	8
 
+/* Which @nr_frames rd_frames_reserve() is to take for a pool of so many. */
+static inline u64 rd_frames_limit(u64 nr_frames, bool may_fill_up)
+{
+	return may_fill_up ? rd_min(nr_frames, RD_FRAMES_FEW) : nr_frames;
+}
+
 /* Turn @frame from a reserved frame into one that recipes use. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);
 

@@ -32,10 +32,8 @@ static int keep_left(struct rd_pack_writer *writer, u64 frame)
 static int reserve(struct rd_pack_writer *writer, u64 want, u64 *ret_start, u64 *ret_len)
 {
 	struct rd_pool *pool = writer->pool;
-	u64 nr_frames = pool->area.super.nr_frames;
+	u64 nr_frames = rd_frames_limit(pool->area.super.nr_frames, writer->may_fill_up);
 
-	if (writer->may_fill_up)
-		nr_frames = rd_min(nr_frames, RD_FRAMES_FEW);
 	return rd_frames_reserve(pool->sql, pool->session, want, nr_frames, ret_start, ret_len);
 }
 

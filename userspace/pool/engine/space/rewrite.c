@@ -245,10 +245,8 @@ static int make_dests(struct rewrite *w)
 static int reserve_raw(struct rewrite *w, struct dest *dest)
 {
 	struct rd_pool *pool = w->pool;
-	u64 nr_frames = pool->area.super.nr_frames, len;
+	u64 nr_frames = rd_frames_limit(pool->area.super.nr_frames, w->options->may_fill_up), len;
 
-	if (w->options->may_fill_up)
-		nr_frames = rd_min(nr_frames, RD_FRAMES_FEW);
 	return rd_frames_reserve(pool->sql, pool->session, 1, nr_frames, &dest->frame, &len);
 }
 
