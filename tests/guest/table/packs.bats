@@ -154,6 +154,9 @@ errors() {
 	msg alias 1 200,32,k100.20
 	reads 4096 400 "k100,190"
 	batch "200,32,k100.0"
+	vol_remove
+	vol_create $((4096 + 400))
+	reads 4096 400 "k0,190"
 	msg remap "200,32,k100.0,z"
 	reads 4096 400 "z,190"
 	msg remap "200,32,z,k100.1"
@@ -203,6 +206,9 @@ errors() {
 	is "where only one may be" "$reply" "204,2,k12c.8 16384"
 	msg table 0 16384 812 100
 	is "behind both" "$reply" "- 16384"
+	# What is behind the last slot is in no run, also where the next block is a head.
+	batch "300,1,k100.1ff;301,1,k101.0"
+	places_are 768 2 "300,1,k100.1ff;301,1,k101.0"
 }
 
 @test "a place that has another pack by now" {
