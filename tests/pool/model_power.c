@@ -154,6 +154,9 @@ static void note_steps(struct moment *moments)
 			do_delete(volume, any_to_delete(volume));
 		else
 			do_snapshot(volume);
+		/* As repair does: by themselves they are rare. */
+		if (!below(8) && rd_journal_renew(pool, 0))
+			fail("cannot begin a new journal");
 		remember(&moments[step]);
 		if (!below(8)) {
 			close_pool();
@@ -210,12 +213,14 @@ void do_power(void)
 	pool_name = "cut";
 	first = moments->noted;
 	for (i = 0; i < nr_cuts; i++) {
-		u64 span = power_now() - first;
+		u64 span = power_now() - first, begin = first + span * i / nr_cuts;
 
-		at = first + span * i / nr_cuts + below(span / nr_cuts + 1);
-		/* What a commit names must be stable at once. */
+		at = begin + below(span / nr_cuts + 1);
+		/* What a commit or a superblock names must be stable at once. */
 		if (below(2))
 			at = power_next_commit(at);
+		else
+			at = power_next_super(begin, first + span * (i + 1) / nr_cuts, at);
 		at = rd_max(at, last);
 		last = at;
 		while (moment[1].noted <= at)

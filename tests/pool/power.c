@@ -237,6 +237,17 @@ size_t power_next_commit(size_t at)
 	return at;
 }
 
+size_t power_next_super(size_t begin, size_t end, size_t otherwise)
+{
+	size_t i;
+
+	for (i = begin; i < end; i++)
+		/* The first copy, which is where the data begins. */
+		if (events[i].kind == WRITE && events[i].file == DATA && !events[i].offset)
+			return i + 1;
+	return otherwise;
+}
+
 /* Was it written before the process ended? A write that was is as any other one, */
 static bool has_landed(const char *pool, const struct event *event)
 {
@@ -385,23 +396,36 @@ static void cut_log(size_t at, const char *to, unsigned int of_4, u64 (*below)(u
 		close(fd);
 }
 
+/* The newest write to a file, if it is to be there whole: what is lost in its place is order. */
+static size_t choose_whole(enum file file, u64 (*below)(u64 limit))
+{
+	size_t i = nr_pending;
+
+	while (i && events[pending[i - 1]].file != file)
+		i--;
+	return i && below(2) ? i - 1 : NEVER;
+}
+
 void power_cut(size_t at, const char *to, u64 (*below)(u64 limit))
 {
 	/* What was not flushed, of each file: all of it, most, some, little, nothing. */
 	unsigned int of_4[NR_FILES] = { below(5), below(5), below(5), below(5) };
 	enum file file;
-	size_t i;
+	size_t i, whole;
 	int fd;
 
 	advance(at);
 	for (file = DATA; file < LOG; file++) {
+		whole = choose_whole(file, below);
 		fd = open_in(to, file, O_RDWR | O_CREAT);
 		copy(stable[file], fd);
 		for (i = 0; i < nr_pending; i++) {
 			const struct event *event = &events[pending[i]];
 
+			if (i == whole)
+				apply(fd, event);
 			/* Some writes go their own way. */
-			if (event->file == file)
+			else if (event->file == file)
 				apply_some(fd, event, below(8) ? of_4[file] : below(5), below);
 		}
 		close(fd);

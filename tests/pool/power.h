@@ -5,8 +5,9 @@
  *
  * A write, hole or new size is stable from the end of a flush of the same file
  * that began after it had ended. Until then, from its beginning on, any of its
- * 512-byte sectors may be on the disk, or none. The catalog's log is removed
- * together with a flush of what comes after it, or not yet.
+ * 512-byte sectors may be on the disk, or none; or the newest write of all is there whole, and
+ * what it names is not. The catalog's log is removed together with a flush of what comes after
+ * it, or not yet.
  */
 #ifndef POWER_H
 #define POWER_H
@@ -23,6 +24,9 @@ size_t power_now(void);
 
 /* How many, from @at on, when the next flush of the catalog's log has ended: a commit. */
 size_t power_next_commit(size_t at);
+
+/* How many, from @begin on, when a write of a superblock had begun, if one does before @end. */
+size_t power_next_super(size_t begin, size_t end, size_t otherwise);
 
 /* A process was killed that had worked on the pool in the directory @pool since then. */
 void power_killed(size_t since, const char *pool);
