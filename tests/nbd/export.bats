@@ -239,10 +239,17 @@ opened() {
 }
 
 # kill_server VOL@N: both processes that have it: the one that would start it again, and nbdkit.
+# The one that writes holds ends by itself then.
 kill_server() {
 	server=$(cat "run/$1.pid")
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
 	flock --timeout 60 "run/$1.export" true
+}
+
+# kill_holder VOL@N: before it can end by itself, and the server with it.
+kill_holder() {
+	kill -9 "$(pgrep -P "$(cat "run/$1.pid")" -x revdedup-holder)"
+	kill_server "$1"
 }
 
 @test "a server that is killed leaves nothing locked and nothing kept" {
@@ -268,8 +275,8 @@ kill_server() {
 	# Several, and nothing has to be given back.
 	serve vm1@3
 	serve vm1@4
-	kill_server vm1@3
-	kill_server vm1@4
+	kill_holder vm1@3
+	kill_holder vm1@4
 	must tag vm1@4 +now
 	is_clean
 	# The next look removes its files, and the name is free.

@@ -34,6 +34,9 @@ static int hold_named(struct nbd_server *server)
 			return -ENOENT;
 		pthread_mutex_lock(&server->lock);
 		nbd_hold(server, export);
+		/* Who starts it relies on that, and no client waits yet. */
+		while (export->wants_hold)
+			pthread_cond_wait(&server->changed, &server->lock);
 		pthread_mutex_unlock(&server->lock);
 	}
 	return 0;
