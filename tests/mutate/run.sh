@@ -132,7 +132,7 @@ build_test() {
 
 # run_guest MODULES CTL FILE FILTER: with the modules in that folder, and that revdedupctl.
 run_guest() {
-	local file=$3 filter=$4 around=() net=()
+	local file=$3 filter=$4 around=() net=() plugin=nbdkit-revdedup-plugin.so
 	[[ $file != host/krbd ]] || {
 		around=("$copy/tests/ceph/network.sh" "$work/ceph")
 		net=(--net --payload "$work/ceph:ceph")
@@ -141,7 +141,8 @@ run_guest() {
 		--payload "$1/dm-revdedup.ko:modules/dm-revdedup.ko" \
 		--payload "$1/dm-judge.ko:modules/dm-judge.ko" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
-		--payload "$2:ctl/revdedupctl" --payload tests/guest:tests/guest \
+		--payload "$2:ctl/revdedupctl" \
+		--payload "build/guest-ctl/$plugin:ctl/$plugin" --payload tests/guest:tests/guest \
 		--payload tests/golden:tests/golden --payload Documentation:doc -- \
 		env SOAK=1 "${rounds[@]}" ${filter:+"FILTER=$filter"} \
 		/revdedup/tests/guest/run.sh "/revdedup/tests/guest/$file.bats"

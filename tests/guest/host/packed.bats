@@ -284,6 +284,10 @@ old_module() {
 	must map $vg/vm1 rdt-now
 	cmp /dev/mapper/rdt-now /tmp/rdt-pool/now
 	must unmap rdt-now
+	# Nor is a process that reads a version a device.
+	must export $vg/vm1@2 --background
+	must recompress zstd
+	must unexport $vg/vm1@2
 	revdedupctl -q detach $vg/vm1
 	rmmod dm_revdedup
 	insmod /revdedup/modules/dm-revdedup.ko
