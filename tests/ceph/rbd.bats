@@ -4,6 +4,10 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; rbd and build are by ceph.bash
 load ceph
 
+teardown() {
+	[ -z "${writer:-}" ] || kill -KILL "$writer" 2>/dev/null || :
+}
+
 @test "versions of a disk that is written meanwhile are what RBD has in its snapshots" {
 	image disk 100M
 	make_pool 1G
@@ -17,6 +21,7 @@ load ceph
 	done
 	rm held
 	wait $writer
+	writer=
 	while [ "$number" -lt 12 ]; do
 		rbd bench --io-type write --io-size 16K --io-total 16M --io-pattern rand \
 			"$rbd/disk" >/dev/null 3>&- &
@@ -28,6 +33,7 @@ load ceph
 		done
 		take disk changed
 		wait $writer
+		writer=
 	done
 	# Nothing has changed.
 	take disk changed
@@ -180,6 +186,7 @@ load ceph
 	[[ $output == *"is in use: 1 other client has it open"*"--force"* ]]
 	rm held
 	wait $writer
+	writer=
 	rbd create "$rbd/small" --size 20M
 	ctl restore vm@1 --to "rbd:$rbd/small" --yes
 	[ "$status" -eq 1 ]

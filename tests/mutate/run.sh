@@ -208,15 +208,16 @@ few=(CRASH_CYCLES=180 TABLE_CYCLES=60 TABLE_OPS=250000 CRASH_SEED=1 TABLE_SEED=1
 	ROUNDS=1 KILLS=20 EVERY=24)
 many=("${few[@]}" CRASH_CYCLES=1000 TABLE_CYCLES=1000)
 
-# attempt NAME TEST: build and run; sets verdict to passed, failed or what went wrong.
+# attempt NAME TEST: build and run; sets verdict to passed, failed or what went wrong. What a test
+# leaves behind that failed has no part in the lock.
 attempt() {
 	local out=$log/${1//\//-} status=0 words
 	read -ra words <<<"$2"
-	(build_test "${words[@]}") >"$out" 2>&1 </dev/null || {
+	(build_test "${words[@]}") >"$out" 2>&1 </dev/null {lock}>&- || {
 		verdict='does not build'
 		return 0
 	}
-	(run_test "${words[@]}") >"$out" 2>&1 </dev/null || status=$?
+	(run_test "${words[@]}") >"$out" 2>&1 </dev/null {lock}>&- || status=$?
 	case $status in
 	0) verdict=passed ;;
 	124) verdict=timeout ;;

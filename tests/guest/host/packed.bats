@@ -19,6 +19,7 @@ setup() {
 }
 
 teardown() {
+	revdedupctl -q unexport --all || :
 	umount $mnt 2>/dev/null || :
 	lvm_teardown
 }
