@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Rows as the journal has them. */
 #include "replay.h"
-#include "version_sql.h"
+#include "sql.h"
 
 static const char *const put_texts[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = "INSERT OR REPLACE INTO volume VALUES(?, ?, ?, ?)",
@@ -35,10 +35,8 @@ int rd_replay_change(struct rd_sql *sql, const struct rd_change *change)
 	return rd_sql_run_values(sql, texts[change->table], change->values, change->nr_values);
 }
 
-int rd_replay_sessions(struct rd_sql *sql)
+int rd_replay_session(struct rd_sql *sql)
 {
 	return rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
-			  " SELECT 0, 'before the repair', 0, id FROM version"
-			  " WHERE state = " RD_STATE(WRITING)
-			  " UNION ALL SELECT 0, 'before the repair', 0, 0", "");
+			  " VALUES(0, 'before the repair', 0, 0)", "");
 }

@@ -14,10 +14,9 @@
 int rd_replay_change(struct rd_sql *sql, const struct rd_change *change);
 
 /*
- * Give each version that was being made to a session of a dead command, and insert one more
- * such session, which the next command undoes: before that it marks the journal, and the
- * catalog from before no longer counts as that of the data area.
+ * Insert a session of a dead command: the next command marks the journal before it undoes that, and
+ * the catalog from before no longer counts as that of the data area.
  */
-int rd_replay_sessions(struct rd_sql *sql);
+int rd_replay_session(struct rd_sql *sql);
 
 #endif

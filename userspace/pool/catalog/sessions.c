@@ -51,12 +51,6 @@ int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version)
 	return rd_sql_run(sql, "UPDATE session SET version = ? WHERE id = ?", "ii", version, id);
 }
 
-int rd_session_volume(struct rd_sql *sql, i64 id, i64 *ret_volume)
-{
-	return rd_sql_number(sql, ret_volume, "SELECT volume FROM version WHERE id ="
-			     " (SELECT version FROM session WHERE id = ?)", "i", id);
-}
-
 int rd_session_next(struct rd_sql *sql, i64 own, i64 *id)
 {
 	return rd_sql_number(sql, id, "SELECT id FROM session WHERE id > ? AND id <> ?"

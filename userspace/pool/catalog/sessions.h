@@ -33,8 +33,6 @@ int rd_session_set_pid(struct rd_sql *sql, i64 id, i64 pid);
 int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version);
 /* Note, in a transaction, that the session writes @version; 0: it writes none any more. */
 int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version);
-/* Find the volume of that version. -ENOENT: the session writes none. */
-int rd_session_volume(struct rd_sql *sql, i64 id, i64 *ret_volume);
 
 /* Find the next session after *@id that is not @own, and set *@id. -ENOENT: no more. */
 int rd_session_next(struct rd_sql *sql, i64 own, i64 *id);

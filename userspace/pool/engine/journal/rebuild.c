@@ -265,7 +265,7 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 	if (!r)
 		r = find_frames(rebuild);
 	if (!r)
-		r = rd_replay_sessions(rebuild->sql);
+		r = rd_replay_session(rebuild->sql);
 	return r ? r : rd_versions_count(rebuild->sql, &report->nr_versions);
 }
 

@@ -51,7 +51,8 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 	return r == -ENOENT ? rd_reverse_superseded(pool, volume) : r;
 }
 
-int rd_finish_volumes(struct rd_pool *pool)
+/* Call @finish for each volume where something is unfinished, and no other command works. */
+static int for_volumes(struct rd_pool *pool, int (*finish)(struct rd_pool *pool, i64 volume))
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	i64 volume = 0;
@@ -64,10 +65,18 @@ int rd_finish_volumes(struct rd_pool *pool)
 			continue;
 		}
 		if (!r)
-			r = rd_finish_volume(pool, volume);
+			r = finish(pool, volume);
 		rd_lock_drop(&lock);
 	}
 	return r == -ENOENT ? 0 : r;
+}
+
+int rd_finish_volumes(struct rd_pool *pool)
+{
+	/* All of that first: it makes room, and what comes then may need some. */
+	int r = for_volumes(pool, undo_unborn);
+
+	return r ? r : for_volumes(pool, rd_finish_volume);
 }
 
 int rd_free_queue(struct rd_pool *pool)

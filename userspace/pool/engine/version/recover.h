@@ -8,10 +8,9 @@
 int rd_recover(struct rd_pool *pool);
 
 /*
- * Undo the unfinished work of session @id, queue the frames that it had reserved, and
- * delete its row if @forget: the journal has nothing of the session that the catalog does not know.
- * The caller has the lock of the session. If this fails, the next command that opens the pool does
- * it.
+ * Queue the frames that session @id had reserved, and delete its row if @forget: the journal has
+ * nothing of the session that the catalog does not know. The caller has the lock of the session. If
+ * this fails, the next command that opens the pool does it.
  */
 int rd_recover_session(struct rd_sql *sql, i64 id, bool forget);
 
