@@ -13,7 +13,7 @@ crash_setup() {
 	# They take memory only for what is written.
 	ramdisk 7300 3
 	modprobe dm-mod
-	insmod /revdedup/modules/dm-judge.ko
+	need_judge
 }
 
 crash_teardown() {

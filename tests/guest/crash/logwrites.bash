@@ -151,7 +151,7 @@ check_log() {
 write_table_log() {
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
-	insmod /revdedup/modules/dm-judge.ko
+	need_judge
 	dm_create rdt-disk "0 65536 judge /dev/ram0 rdt-disk"
 	dm_create rdt-log "0 65536 log-writes /dev/mapper/rdt-disk /dev/ram1"
 	run timeout 600 /revdedup/bin/tablecrash --log rdt-log --journal /tmp/journal \

@@ -84,6 +84,8 @@ has_target() {
 	dmsetup targets | grep -q "^$1 "
 }
 
+need_judge() { has_target judge || insmod /revdedup/modules/dm-judge.ko; }
+
 # load_module [PARAMETER=VALUE...]
 load_module() {
 	local depends

@@ -163,6 +163,13 @@ make() {
 	return 1
 }
 
+# judge_base: the base is a judge, which sees what comes to it.
+judge_base() {
+	need_judge
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
+	base=/dev/mapper/rdt-b
+}
+
 # reload NAME TABLE [rw|ro]
 reload() { load_table "$1" "${3:-rw}" "$2" && dm resume "$1"; }
 

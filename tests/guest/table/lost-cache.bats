@@ -166,9 +166,7 @@ waits() { [[ $(<"/proc/$1/stat") == *"(sync) D "* ]]; }
 
 @test "a part of a block is written, and the base loses its cache: the rest is as it was" {
 	local at
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
-	base=/dev/mapper/rdt-b
+	judge_base
 	vol_create
 	batch "0,200,p0;200,40,z"
 	snapshot
@@ -201,9 +199,7 @@ waits() { [[ $(<"/proc/$1/stat") == *"(sync) D "* ]]; }
 # It refuses a flush for want of room then, and loses nothing.
 @test "a suspend does not wait for a base that has no room" {
 	local writer
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
-	base=/dev/mapper/rdt-b
+	judge_base
 	vol_create
 	batch "0,10,p100"
 	snapshot
@@ -229,7 +225,7 @@ waits() { [[ $(<"/proc/$1/stat") == *"(sync) D "* ]]; }
 
 # judge_meta: the metadata device is a judge, which tells what it was told to flush from the rest.
 judge_meta() {
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	need_judge
 	dm remove rdt-m
 	make rdt-m "0 $meta_sectors judge $meta_ground dying"
 }

@@ -238,9 +238,7 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 
 @test "table settles where something has changed, and costs no flush else" {
 	local before
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
-	base=/dev/mapper/rdt-b
+	judge_base
 	vol_create
 	batch "0,10,p100"
 	# The batch has queued a write-back for a second later, and a table that is loaded has none.
@@ -380,9 +378,7 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 }
 
 @test "watch: a discard of several segments clears the marks in each" {
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
-	base=/dev/mapper/rdt-b
+	judge_base
 	vol_create
 	msg watch 1 "1fe,2;200,200;400,4"
 	blkdiscard -o $((0x1fe * 4096)) -l $((0x204 * 4096)) $vol

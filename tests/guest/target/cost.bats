@@ -125,7 +125,7 @@ first_writes() {
 @test "8 first writes share a metadata write and a flush" {
 	local engine delay writes flushes
 	ramdisk 1024 2
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	need_judge
 	dm_create rdt-meta "0 131072 judge /dev/ram1 meta"
 	dm_create rdt-v "0 2097152 revdedup /dev/ram0 /dev/mapper/rdt-meta -"
 	row "first writes, 16 deep" number "metadata writes" flushes

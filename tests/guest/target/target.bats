@@ -516,9 +516,7 @@ raid() {
 
 @test "a flush goes down to the base" {
 	local flushes
-	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
-	base=/dev/mapper/rdt-b
+	judge_base
 	vol_create
 	poke 1
 	snapshot
