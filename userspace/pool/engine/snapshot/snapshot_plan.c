@@ -227,16 +227,19 @@ void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment)
 	plan->next = segment + 1;
 }
 
-void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data)
+int rd_plan_skip(struct rd_snapshot_plan *plan, u64 data)
 {
-	u64 first;
+	u64 first = data;
+	int r = 0;
 
 	if (!plan->all || plan->next > plan->nr_segs)
-		return;
-	if (plan->base->id &&
-	    !rd_segment_next(plan->sql, plan->base->volume, plan->next, &first))
-		data = rd_min(data, first);
-	plan->next = rd_max(plan->next, data);
+		return 0;
+	if (plan->base->id)
+		r = rd_segment_next(plan->sql, plan->base->volume, plan->next, &first);
+	if (r && r != -ENOENT)
+		return r;
+	plan->next = rd_max(plan->next, r ? data : rd_min(data, first));
+	return 0;
 }
 
 void rd_plan_read_all(struct rd_snapshot_plan *plan)

@@ -65,7 +65,7 @@ bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, u64 size,
  * Skip segments before segment @data, where the image has no data, as far as the version
  * before has none either.
  */
-void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data);
+int rd_plan_skip(struct rd_snapshot_plan *plan, u64 data);
 
 /* Begin again, and read all segments. */
 void rd_plan_read_all(struct rd_snapshot_plan *plan);

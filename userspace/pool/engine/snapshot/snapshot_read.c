@@ -397,8 +397,9 @@ static int start_reads(struct rd_snapshot_run *s, bool *ret_more)
 			return s->r;
 		if (segment >= s->source.nr_segs || rd_source_is_hole(&s->source, segment)) {
 			rd_plan_take(&s->plan, segment);
-			rd_plan_skip(&s->plan, s->source.data_start >> RD_SEG_SHIFT);
-			r = rd_snapshot_take_zeros(s, segment, is_audit);
+			r = rd_plan_skip(&s->plan, s->source.data_start >> RD_SEG_SHIFT);
+			if (!r)
+				r = rd_snapshot_take_zeros(s, segment, is_audit);
 			if (r)
 				return r;
 			continue;
