@@ -476,6 +476,7 @@ void rd_ring_free(struct rd_ring *ring)
 {
 	struct io_uring_cqe *cqe;
 	const u64 one = 1;
+	int r;
 
 	if (!ring)
 		return;
@@ -485,8 +486,12 @@ void rd_ring_free(struct rd_ring *ring)
 		if (ring->is_listening)
 			(void)!write(ring->bell, &one, sizeof(one));
 		/* The kernel may still write into buffers that the caller frees next. */
-		while (ring->in_flight > io_uring_sq_ready(&ring->uring) &&
-		       !io_uring_wait_cqe(&ring->uring, &cqe)) {
+		while (ring->in_flight > io_uring_sq_ready(&ring->uring)) {
+			r = io_uring_wait_cqe(&ring->uring, &cqe);
+			if (r == -EINTR)
+				continue;
+			if (r)
+				break;
 			io_uring_cqe_seen(&ring->uring, cqe);
 			ring->in_flight--;
 		}
