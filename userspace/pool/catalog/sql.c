@@ -66,9 +66,9 @@ static int errno_of(struct rd_sql *sql, int code)
 		return -ENOMEM;
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
-		return -EUCLEAN;
+	/* No command asks for what its tables do not allow: a count was wrong before. */
 	case SQLITE_CONSTRAINT:
-		return -EEXIST;
+		return -EUCLEAN;
 	case SQLITE_READONLY:
 		return -EROFS;
 	case SQLITE_IOERR:
