@@ -309,6 +309,17 @@ int rd_versions(struct rd_sql *sql, struct rd_row **ret, i64 volume)
 			  " AND " RD_VERSION_EXISTS " ORDER BY number", "i", volume);
 }
 
+int rd_version_is_there(struct rd_sql *sql, i64 volume, i64 uid, rd_sum sum)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_version version;
+	int r = rd_versions(sql, &rows, volume);
+
+	while (!r && (r = rd_next_version(rows, &version)) > 0)
+		r = version.uid == uid && version.sum == sum;
+	return r;
+}
+
 int rd_versions_kept(struct rd_sql *sql, struct rd_row **ret)
 {
 	return rd_sql_ask(sql, ret, "SELECT " COLUMNS ","

@@ -161,6 +161,9 @@ int rd_version_by_tag(struct rd_sql *sql, i64 volume, const char *tag, i64 *ret_
 /* Find the time of the last version before @number that exists. -ENOENT. */
 int rd_version_time_before(struct rd_sql *sql, i64 volume, i64 number, i64 *ret_time);
 
+/* Has @volume a version that exists with this uid and content? */
+int rd_version_is_there(struct rd_sql *sql, i64 volume, i64 uid, rd_sum sum);
+
 /* Ask for the versions of @volume that exist, oldest first: rd_next_version(). */
 int rd_versions(struct rd_sql *sql, struct rd_row **ret, i64 volume);
 int rd_next_version(struct rd_row *rows, struct rd_version *ret);

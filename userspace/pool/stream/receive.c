@@ -73,24 +73,6 @@ static int answer_volume(struct rd_receiver *receiver, const struct rd_record *r
 	return r ? r : rd_wire_put_buffer(receiver->wire, RD_REC_HAS, &payload);
 }
 
-/* Has the volume a version with this uid? 1: it is the same one. */
-static int is_known(struct rd_receiver *receiver, const struct rd_known *known)
-{
-	RD_ROW struct rd_row *rows = NULL;
-	struct rd_version version;
-	int r;
-
-	if (!receiver->volume_id)
-		return 0;
-	r = rd_versions(receiver->pool->sql, &rows, receiver->volume_id);
-	while (!r && (r = rd_next_version(rows, &version)) > 0) {
-		if (version.uid == known->uid && version.sum == known->pin)
-			return 1;
-		r = 0;
-	}
-	return r;
-}
-
 /* --- refusing a version */
 
 static const char there_already[] = "it is there already";
@@ -142,8 +124,9 @@ static int judge(struct rd_receiver *receiver, const struct rd_offer *offer, con
 		return 0;
 	}
 	r = find_volume(receiver, volume);
-	if (!r)
-		r = is_known(receiver, &offer->known);
+	if (!r && receiver->volume_id)
+		r = rd_version_is_there(receiver->pool->sql, receiver->volume_id,
+					offer->known.uid, offer->known.pin);
 	if (r > 0)
 		*ret_why = there_already;
 	if (!r)

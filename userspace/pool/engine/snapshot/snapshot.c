@@ -29,6 +29,7 @@
 #include "pool/catalog/filling.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/sessions.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/engine/read/proof.h"
 #include "pool/engine/read/resolve.h"
 #include "pool/engine/space/choices.h"
@@ -307,7 +308,9 @@ static int begin_fed(struct rd_snapshot_run *s)
 	s->source.nr_segs = rd_nr_segs(feed->size);
 	r = find_base(s);
 	/* Another command has received it since the caller looked. */
-	if (!r && s->base.id && s->base.uid == feed->uid && s->base.sum == feed->sum)
+	if (!r)
+		r = rd_version_is_there(s->pool->sql, s->version->volume, feed->uid, feed->sum);
+	if (r > 0)
 		r = -EEXIST;
 	if (!r)
 		resumes = resume_version(s);
@@ -512,7 +515,10 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 			rd_session_leave(pool);
 		return r;
 	}
-	if (options->copied)
+	/* Who is told relies on it, whoever takes the pool over next. */
+	if (rd_area_can(&pool->area, RD_STORE_FENCED))
+		r = rd_journal_flush(pool);
+	if (!r && options->copied)
 		r = options->copied(options->ctx, &report->version);
 	r = rd_snapshot_settle(&copy, r);
 	return rd_snapshot_free(&copy, r);
