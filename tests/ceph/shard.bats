@@ -125,6 +125,20 @@ go_on() {
 	on a scrub
 }
 
+# What a sender is told is told before reverse deduplication, which may take long.
+@test "a version that is reported is there for the host that takes over" {
+	take a
+	change
+	stop_at a reverse-change snapshot vm --from disk
+	cp --sparse=always disk is.vm@2
+	on b take-over --quiet
+	sound b
+	kill -CONT "$pid"
+	ended a
+	[ "$(cat ended.a)" -ne 0 ]
+	[[ $(<out.a) == *"'revdedupctl list' says whether vm@2 was made"* ]]
+}
+
 # What is written to the journal here goes there before the new owner has written.
 @test "the owner goes on between the steps of a take-over" {
 	local nr=0 step owner

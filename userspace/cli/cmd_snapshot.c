@@ -160,19 +160,22 @@ void ctl_tell_snapshot(struct ctl *ctl, const char *volume,
 		print_text(ctl, name, report, pause_us);
 }
 
-bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report)
+bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report, int r)
 {
 	struct rd_version version;
 
-	return ctl->pool && report->version.id &&
+	/* Another host has the pool then, and this catalog is of no account. */
+	return r != -ESTALE && ctl->pool && report->version.id &&
 		!rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
 		version.state != RD_VERSION_WRITING;
 }
 
 static void explain_failure(struct ctl *ctl, const char *name,
-			    const struct rd_snapshot_report *report)
+			    const struct rd_snapshot_report *report, int r)
 {
-	if (ctl_snapshot_exists(ctl, report))
+	if (r == -ESTALE)
+		rd_hint("'revdedupctl list' says whether %s was made", name);
+	else if (ctl_snapshot_exists(ctl, report, r))
 		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
 			name);
 	else
@@ -252,7 +255,7 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 	ctl_progress_clear(&ctl->progress);
 	ctl_name_print(name, options->volume, report.snapshot.version.number);
 	if (r)
-		explain_failure(ctl, name, &report.snapshot);
+		explain_failure(ctl, name, &report.snapshot, r);
 	else
 		ctl_tell_snapshot(ctl, options->volume, &report.snapshot, report.pause_us);
 	if (r || !report.undo_failed)

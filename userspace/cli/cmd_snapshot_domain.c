@@ -227,7 +227,7 @@ static void tell(struct moment *moment)
 		       disks, disks == 1 ? "" : "s", name);
 }
 
-static void end(struct moment *moment)
+static void end(struct moment *moment, int r)
 {
 	unsigned int i;
 
@@ -239,7 +239,7 @@ static void end(struct moment *moment)
 	/* A commit may have failed, and be one. */
 	if (!moment->is_made)
 		moment->is_made = moment->copies &&
-			ctl_snapshot_exists(moment->ctl, &moment->copies[0].report);
+			ctl_snapshot_exists(moment->ctl, &moment->copies[0].report, r);
 	if (rd_domain_end(&moment->domain, moment->is_made))
 		moment->left = -EREMOTEIO;
 	rd_domain_free(&moment->domain);
@@ -294,7 +294,7 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 	copies = calloc(moment.nr, sizeof(*copies));
 	moment.copies = copies;
 	r = copies ? take(&moment, options) : -ENOMEM;
-	end(&moment);
+	end(&moment, r);
 	if (!r) {
 		tell(&moment);
 		ctl_warn_of_damage(ctl);

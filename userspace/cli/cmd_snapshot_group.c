@@ -75,9 +75,12 @@ static int tell(struct ctl *ctl, const struct rd_live_group *group)
 }
 
 /* All exist, or none. */
-static void explain_failure(struct ctl *ctl, const struct rd_live_group *group)
+static void explain_failure(struct ctl *ctl, const struct rd_live_group *group, int r)
 {
-	if (ctl_snapshot_exists(ctl, &group->reports[0].snapshot))
+	if (r == -ESTALE)
+		rd_hint("'revdedupctl list' says whether the versions of @%s were made",
+			group->name);
+	else if (ctl_snapshot_exists(ctl, &group->reports[0].snapshot, r))
 		rd_hint("the versions of @%s were made and can be used; the next command that writes to the pool finishes the rest",
 			group->name);
 	else
@@ -104,7 +107,7 @@ static int take(struct ctl *ctl, const struct rd_live_group *group,
 	r = rd_live_group(&caller, group, &live);
 	ctl_progress_clear(&ctl->progress);
 	if (r) {
-		explain_failure(ctl, group);
+		explain_failure(ctl, group, r);
 		return r;
 	}
 	r = tell(ctl, group);
