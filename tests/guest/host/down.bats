@@ -127,6 +127,34 @@ change() {
 	revdedupctl -q check
 }
 
+@test "down: a device whose resume is refused is not taken for home" {
+	clone_down
+	# Of the metadata only the superblocks can be read, the first and the last block.
+	meta=${vg//-/--}-new_rdmeta
+	line=$(dmsetup table $meta)
+	read -r _ len _ disk start <<<"$line"
+	dmsetup suspend $meta
+	dmsetup load $meta <<-END
+		0 8 linear $disk $start
+		8 $((len - 16)) error
+		$((len - 8)) 8 linear $disk $((start + len - 8))
+	END
+	dmsetup resume $meta
+	run revdedupctl attach $vg/new
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[ "$(dmsetup info -c --noheadings -o suspended "${new##*/}")" = Suspended ]
+	run revdedupctl detach $vg/new
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"blocks of '$vg/new' lie in the pool"*"nothing was changed"* ]]
+	dmsetup suspend $meta
+	dmsetup load $meta --table "$line"
+	dmsetup resume $meta
+	revdedupctl -q attach $vg/new
+	cmp "$new" /tmp/rdt-pool/one
+}
+
 # The status line says first that all is home, and the table confirms it.
 # bats test_tags=soak
 @test "down: the lease of a volume that came home goes, and of none before" {

@@ -382,21 +382,27 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 
 /* --- taking them off */
 
-/* Count the blocks that are not home. -ENODATA: there is no such device. */
+/* Count the blocks that are not home. -ENODATA: there is no such device, or it does not know. */
 static int count_away(const struct rd_attachment *at, u64 *ret)
 {
+	struct rd_target_devices devices;
 	struct rd_target_status status;
 	struct rd_dm_info info;
 	int r;
 
 	*ret = 0;
 	r = rd_part_info(at, NULL, &info);
-	if (r || !info.exists || !info.has_table)
+	/* One whose resume was refused may have no table in memory, and call all blocks home. */
+	if (r || !info.exists || !info.has_table || info.suspended)
 		return r ? r : -ENODATA;
 	r = rd_target_status(at->device, &status);
-	*ret = r ? 0 : status.nr_pool + status.nr_zero;
-	/* The device is linear. */
-	return r == -ENODATA ? 0 : r;
+	if (r != -ENODATA) {
+		*ret = r ? 0 : status.nr_pool + status.nr_zero;
+		return r;
+	}
+	/* The device is linear, or the target has no numbers. */
+	r = rd_target_devices(at->device, &devices);
+	return r == -ENODATA ? 0 : r ? r : -ENODATA;
 }
 
 int rd_stack_is_home(const struct rd_attachment *at, bool *ret)

@@ -58,7 +58,10 @@ int rd_stack_is_linear(const struct rd_attachment *at, bool *ret);
  */
 int rd_stack_down(const struct rd_attachment *at, bool *ret_open);
 
-/* Are all blocks on the base? Asks the device, or reads the metadata where there is none. */
+/*
+ * Are all blocks on the base? Asks the device, or reads the metadata where there is none, or where
+ * it is suspended.
+ */
 int rd_stack_is_home(const struct rd_attachment *at, bool *ret);
 
 /*
