@@ -253,6 +253,29 @@ pool_volume() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
+@test "dedup: blank metadata of a volume that lacks blocks are not taken for new ones" {
+	pool_volume 16
+	revdedupctl -q offload "$vg/vm1" --cold 0 --force --yes
+	down "$vol"
+	dd if="/dev/$vg/vm1_rdmeta" of=/tmp/rdt-pool/meta bs=64k iflag=direct status=none
+	blkdiscard -z "/dev/$vg/vm1_rdmeta"
+	for verb in attach detach; do
+		run revdedupctl $verb "$vg/vm1"
+		echo "$output"
+		[ "$status" -ne 0 ]
+		[[ $output == *"metadata of '$vg/vm1' are lost"*"nothing was changed"* ]]
+		cmp -n 4096 "/dev/$vg/vm1_rdmeta" /dev/zero
+		[ "$(tags)" = revdedup_partial ]
+	done
+	dd if=/tmp/rdt-pool/meta of="/dev/$vg/vm1_rdmeta" bs=64k oflag=direct status=none
+	revdedupctl -q attach "$vg/vm1"
+	same
+	# Given up, it can be detached.
+	down "$vol"
+	blkdiscard -z "/dev/$vg/vm1_rdmeta"
+	revdedupctl -q detach "$vg/vm1" --force --yes
+}
+
 @test "dedup: a writer goes on while its blocks change their place" {
 	pool_volume
 	writer_start 10 8 25

@@ -75,6 +75,22 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
 	return r ? rd_err(r, "cannot record that tracking is lost") : 0;
 }
 
+/*
+ * Blank metadata of a volume whose base lacks blocks are not new, but lost: made anew they would
+ * call the holes in the base its content.
+ */
+static int check_lost(const struct rd_attachment *at, const struct metadata *metadata)
+{
+	if (!metadata->is_new || (!at->is_partial && !at->dedup_pool))
+		return 0;
+	rd_err(0, "the metadata of '%s' are lost: '%s' is blank, and blocks of the volume may lie in the pool only",
+	       at->volume, at->meta);
+	rd_remedy(RD_REMEDY_ABANDON, at->volume,
+		  "nothing was changed; restore '%s' from a backup, or the volume from a version",
+		  at->meta);
+	return -EBADMSG;
+}
+
 u64 rd_stack_meta_bytes(u64 sectors)
 {
 	return dmr_meta_blocks_needed(dmr_nr_segs(sectors) * 2, DMR_FLAG_TABLE) * DMR_BLOCK_SIZE;
@@ -327,6 +343,8 @@ static int make_volume(struct rd_attachment *at, enum rd_stack_state before,
 		return r;
 	/* A linear device has not tracked, however short it existed. */
 	r = read_metadata(at, &metadata, !has_module || before == RD_STACK_LINEAR);
+	if (!r)
+		r = check_lost(at, &metadata);
 	if (!r && has_module)
 		r = make_meta(at);
 	if (!r && before == RD_STACK_DOWN)
@@ -415,6 +433,8 @@ int rd_stack_is_home(const struct rd_attachment *at, bool *ret)
 	if (r != -ENODATA)
 		return r;
 	r = read_metadata(at, &metadata, false);
+	if (!r)
+		r = check_lost(at, &metadata);
 	*ret = !r && (metadata.is_new || metadata.is_home);
 	return r;
 }
