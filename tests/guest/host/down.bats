@@ -155,6 +155,23 @@ change() {
 	cmp "$new" /tmp/rdt-pool/one
 }
 
+@test "down: a roll-back that has only begun is repeated, though space was freed meanwhile" {
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	dd if=/dev/urandom of="$vol" bs=1M count=9 oflag=direct conv=notrunc status=none
+	revdedupctl -q rollback $vg/vm1@1 --yes
+	retry 100 0.3 is_home
+	dmsetup suspend "${vol##*/}"
+	dmsetup message "${vol##*/}" 0 begin
+	two_images
+	revdedupctl -q delete img@1
+	run dmsetup resume "${vol##*/}"
+	[ "$status" -ne 0 ]
+	revdedupctl attach $vg/vm1
+	cmp "$vol" /tmp/rdt-pool/one
+	revdedupctl -q check
+}
+
 # The status line says first that all is home, and the table confirms it.
 # bats test_tags=soak
 @test "down: the lease of a volume that came home goes, and of none before" {

@@ -210,10 +210,15 @@ int rd_device_names_pool(const char *name, bool *ret)
 static int is_home(struct leaving *leaving, bool *ret)
 {
 	struct rd_target_status status;
+	struct rd_dm_info info;
 	bool names = false;
 	int r;
 
 	*ret = false;
+	/* A roll-back that was cut off after its begin is to be repeated, by this lease. */
+	r = rd_dm_info(leaving->name, &info);
+	if (r || (info.suspended && leaving->nr_blocks))
+		return r;
 	r = rd_target_status(leaving->name, &status);
 	if (r || status.nr_pool)
 		return r;
