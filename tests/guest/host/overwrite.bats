@@ -104,8 +104,17 @@ refused() {
 	refused 1 "data area of a pool" attach $vg/vm2 --meta /dev/$vg/data
 	[ "$(ls $REVDEDUP_CONFIG/volumes)" = "${vol##*/}" ]
 	lvs_are data vm1 vm1_rdmeta vm2
-	# Metadata that were once a volume's may be its again.
+	# Nor on what holds something behind its first 4 KiB, or at its end.
 	make_lv meta 8
+	printf '\001CD001\001' | dd of=/dev/$vg/meta bs=1 seek=32768 conv=notrunc,fsync status=none
+	dd if=/dev/$vg/meta of=/tmp/rdt-pool/was bs=1M status=none
+	refused 1 "is not empty, it holds iso9660" attach $vg/vm2 --meta /dev/$vg/meta
+	cmp /dev/$vg/meta /tmp/rdt-pool/was
+	blkdiscard -z /dev/$vg/meta
+	dd if=/dev/urandom of=/dev/$vg/meta bs=4k seek=2047 oflag=direct status=none count=1
+	refused 1 "is not empty" attach $vg/vm2 --meta /dev/$vg/meta
+	blkdiscard -z /dev/$vg/meta
+	# Metadata that were once a volume's may be its again.
 	revdedupctl -q attach $vg/vm2 --meta /dev/$vg/meta
 	revdedupctl -q detach $vg/vm2
 	refused 1 "holds the metadata" attach $vg/meta

@@ -323,7 +323,7 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 		r = check_base(base, is_left);
 	if (r)
 		return r;
-	r = meta ? rd_block_is_free(meta) : make_meta(base, path, &made);
+	r = meta ? 0 : make_meta(base, path, &made);
 	if (!r)
 		r = rd_attachment_init(at, options->volume, base, meta ? meta : path);
 	if (!r && is_left)

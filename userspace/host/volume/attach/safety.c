@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/container.h"
 #include "host/sys/layers.h"
 #include "host/sys/loop.h"
 #include "host/sys/probe.h"
+#include "pool/data/fp.h"
 #include "pool/pool.h"
 #include "owner.h"
 #include "safety.h"
@@ -331,6 +333,36 @@ int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 
 /* --- to be attached */
 
+/* Metadata are known by the first and the last block, so nothing else may be there. */
+static int check_blank(const char *path)
+{
+	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
+	u8 ends[2 * RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	struct rd_content content;
+	bool is_device;
+	u64 bytes;
+	int r = fd < 0 ? fd : rd_size_of(fd, &bytes, &is_device);
+
+	if (!r)
+		r = rd_read_direct(fd, ends, RD_BLOCK_SIZE, 0);
+	if (!r)
+		r = rd_read_direct(fd, ends + RD_BLOCK_SIZE, RD_BLOCK_SIZE,
+				   bytes - RD_BLOCK_SIZE);
+	if (r)
+		return rd_err(r, "cannot read '%s'", path);
+	r = rd_probe(path, &content);
+	if (r)
+		return r;
+	if (rd_content_text(&content)[0])
+		rd_err(0, "'%s' is not empty, it holds %s", path, rd_content_text(&content));
+	else if (!rd_is_zero(ends, sizeof(ends)))
+		rd_err(0, "'%s' is not empty", path);
+	else
+		return 0;
+	rd_remedy(RD_REMEDY_NAME_META, NULL, "nothing was changed");
+	return -EINVAL;
+}
+
 int rd_check_attach(const char *base, const char *meta)
 {
 	struct rd_owner owner;
@@ -352,11 +384,14 @@ int rd_check_attach(const char *base, const char *meta)
 		rd_remedy(RD_REMEDY_NAME_ANOTHER_META, NULL, "nothing was changed");
 		return -EINVAL;
 	}
-	if (r || stat(base, &st) || !rd_lies_on(meta, st.st_rdev))
-		return r;
-	rd_err(0, "the metadata device '%s' lies on '%s' itself", meta, base);
-	rd_remedy(RD_REMEDY_NAME_ANOTHER_META, NULL, "nothing was changed");
-	return -EINVAL;
+	if (!r && !stat(base, &st) && rd_lies_on(meta, st.st_rdev)) {
+		rd_err(0, "the metadata device '%s' lies on '%s' itself", meta, base);
+		rd_remedy(RD_REMEDY_NAME_ANOTHER_META, NULL, "nothing was changed");
+		return -EINVAL;
+	}
+	if (!r)
+		r = rd_block_is_free(meta);
+	return r || owner.kind == RD_OWNER_META ? r : check_blank(meta);
 }
 
 /* --- to be rolled back */
