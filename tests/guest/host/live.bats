@@ -170,16 +170,18 @@ index_steps() {
 		[[ $output == *'"mode": "changed"'* ]]
 		is_version $vg/vm1@latest "$vol"
 	done
-	# What is overwritten has no room.
-	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
-	stopped freeze-resumed snapshot $vg/vm1 --cow-size 1M >/tmp/said 2>&1
-	dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
-	kill -CONT $pid
-	status=0
-	wait $pid || status=$?
-	cat /tmp/said
-	[ "$status" -eq 1 ]
-	grep -q "cow-size" /tmp/said
+	# What is overwritten has no room, before it is read and when all is.
+	for name in freeze-resumed live-read; do
+		dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
+		stopped $name snapshot $vg/vm1 --cow-size 1M >/tmp/said 2>&1
+		dd if=/dev/urandom of="$vol" bs=1M count=10 oflag=direct status=none
+		kill -CONT $pid
+		status=0
+		wait $pid || status=$?
+		cat /tmp/said
+		[ "$status" -eq 1 ]
+		[ "$(grep -c "cow-size" /tmp/said)" -eq 1 ]
+	done
 	revdedupctl -q snapshot $vg/vm1
 	is_version $vg/vm1@latest "$vol"
 	revdedupctl -q check

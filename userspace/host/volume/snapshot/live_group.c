@@ -108,7 +108,6 @@ static int copy_all(struct moment *moment)
 		if (!r)
 			r = rd_snapshot_group_copy(moment->copies, &live->snapshot,
 						   &report_of(moment, live)->snapshot);
-		live->copied = !r;
 	}
 	return r ? r : rd_snapshot_group_bear(moment->copies);
 }

@@ -19,7 +19,7 @@ struct rd_live {
 	struct rd_buffer ranges;	/* struct rd_changed_range, that are dirty */
 	struct rd_changed changed;
 	struct rd_snapshot_options snapshot;
-	bool copied;		/* as one of a group: what is overwritten is not needed any more */
+	bool copied;		/* all is read: what is overwritten is not needed any more */
 	bool committed;
 	bool is_shared;		/* a program writes past the target, or could */
 };

@@ -126,6 +126,15 @@ static int copied(void *ctx, const struct rd_version *version)
 	return r;
 }
 
+static int check(void *ctx)
+{
+	struct rd_live *live = ctx;
+	int r = rd_failpoint("live-read");
+
+	live->copied = true;
+	return r ? r : rd_freeze_check(&live->freeze);
+}
+
 /* --- the steps */
 
 void rd_live_init(struct rd_live *live, const struct rd_caller *caller, struct rd_attachment *at,
@@ -147,6 +156,7 @@ void rd_live_init(struct rd_live *live, const struct rd_caller *caller, struct r
 			.tags = options->tags,
 			.tracker = at->uuid,
 			.is_frozen = true,
+			.check = check,
 			.copied = copied,
 			.ctx = live,
 		},
