@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "dm.h"
@@ -156,6 +157,7 @@ int rd_dm_info(const char *name, struct rd_dm_info *ret)
 	ret->exists = info.exists;
 	ret->suspended = info.suspended;
 	ret->has_table = info.live_table;
+	ret->read_only = info.read_only;
 	ret->open_count = info.open_count;
 	uuid = info.exists ? dm_task_get_uuid(task) : NULL;
 	snprintf(ret->uuid, sizeof(ret->uuid), "%s", uuid ? uuid : "");
@@ -283,20 +285,31 @@ int rd_dm_resume(const char *name, unsigned int flags)
  */
 int rd_dm_swap(const char *name, unsigned int flags)
 {
+	RD_FREE char *params = NULL;
+	char target[RD_DM_NAME_MAX];
 	struct rd_dm_info info;
-	int r = rd_failpoint("dm-swap");
+	u64 sectors;
+	int loaded, r = rd_failpoint("dm-swap");
 
+	/* A device that was never resumed has none. */
+	if (!r)
+		rd_dm_table(name, &sectors, target, &params);
 	if (!r)
 		r = resume(name, flags);
 	if (!r)
 		return 0;
 	rd_err(r, "cannot replace the table of '%s'", name);
 	rd_hint("the kernel's log says why: see dmesg");
+	/* If it is not suspended, the new table may still be loaded: a resume would swap again. */
+	if (!params || rd_dm_info(name, &info) || !info.suspended)
+		return r;
 	/*
-	 * If it is suspended, the failed resume has dropped the new table: resume with the old
-	 * one. If not, the new one may still be loaded, and another resume would swap again.
+	 * The kernel swaps the tables before it asks the targets of the new one, which may refuse:
+	 * that one is live, and the old one is gone. If it cannot be loaded again, the new one may
+	 * be good enough by now: programs wait for either.
 	 */
-	if (!rd_dm_info(name, &info) && info.suspended && !resume(name, flags))
+	loaded = rd_dm_load(name, sectors, target, params, info.read_only ? RD_DM_READ_ONLY : 0);
+	if (!resume(name, flags) && !loaded)
 		rd_warn("'%s' continues with its previous table", name);
 	return r;
 }

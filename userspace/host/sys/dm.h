@@ -20,6 +20,7 @@ struct rd_dm_info {
 	bool exists;
 	bool suspended;
 	bool has_table;
+	bool read_only;
 	int open_count;
 	char uuid[RD_DM_NAME_MAX];
 };
@@ -65,7 +66,7 @@ int rd_dm_suspend(const char *name, unsigned int flags);
 int rd_dm_resume(const char *name, unsigned int flags);
 /*
  * Suspend and resume, so that the loaded table replaces the live one. A kill leaves the device
- * running, with one of the two tables.
+ * running, with one of the two tables. Where the new one is refused, the old one is restored.
  */
 int rd_dm_swap(const char *name, unsigned int flags);
 /* Wait for udev; afterwards the nodes exist. */
