@@ -163,7 +163,7 @@ static int prepare_meta(struct rd_freeze *freeze, const struct rd_freeze_options
 	return r ? r : rd_dm_load(meta.name, sectors, "snapshot-origin", at->meta, 0);
 }
 
-/* Take a snapshot of the metadata while the volume is suspended and all is committed. */
+/* Take a snapshot of the metadata while the volume is suspended and all is written back. */
 static int freeze_meta(const struct rd_attachment *at)
 {
 	char meta[RD_DM_NAME_MAX];
@@ -196,11 +196,12 @@ static int freeze_one(struct rd_freeze *freeze)
 {
 	int r = rd_failpoint("freeze-one");
 
+	/* Where the suspend could not write the table back, the checkpoint does, or fails. */
+	if (!r)
+		r = checkpoint(freeze);
 	if (!r && freeze->has_view)
 		r = freeze_meta(freeze->at);
-	if (!r)
-		r = resume_part(freeze->at, "snap", RD_DM_LATER);
-	return r ? r : checkpoint(freeze);
+	return r ? r : resume_part(freeze->at, "snap", RD_DM_LATER);
 }
 
 static int while_suspended(void *ctx)
