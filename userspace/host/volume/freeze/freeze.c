@@ -365,6 +365,8 @@ int rd_freeze_begin(struct rd_freeze *const *freezes, unsigned int nr,
 		return 0;
 	for (i = 0; i < nr; i++) {
 		rd_freeze_end(freezes[i]->at);
+		/* A resume that failed before the swap has left it suspended over its base. */
+		rd_part_wake(freezes[i]->at, NULL, 0);
 		if (freezes[i]->epoch)
 			rd_target_abort(freezes[i]->at->device, freezes[i]->epoch);
 	}
