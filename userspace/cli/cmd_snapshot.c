@@ -173,7 +173,7 @@ bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *repor
 static void explain_failure(struct ctl *ctl, const char *name,
 			    const struct rd_snapshot_report *report, int r)
 {
-	if (r == -ESTALE)
+	if (r == -ESTALE && report->version.id)
 		rd_hint("'revdedupctl list' says whether %s was made", name);
 	else if (ctl_snapshot_exists(ctl, report, r))
 		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",

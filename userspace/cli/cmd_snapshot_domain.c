@@ -301,6 +301,8 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 	}
 	if (!r && moment.left)
 		r = CTL_PARTLY;
+	else if (r == -ESTALE)
+		rd_hint("'revdedupctl list' says whether the versions were made");
 	else if (r && moment.is_made)
 		rd_hint("the versions were made and can be used; the next command that writes to the pool finishes the rest");
 	else if (r && r != CTL_USAGE)

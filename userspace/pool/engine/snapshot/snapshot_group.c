@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/engine/version/session.h"
 #include "pool/engine/version/undo.h"
 #include "snapshot_group.h"
@@ -101,6 +102,9 @@ int rd_snapshot_group_bear(struct rd_snapshot_group *group)
 	for (i = 0; i < group->nr && !r; i++)
 		r = bear_one(group, &group->copies[i]);
 	r = rd_catalog_end(sql, r);
+	/* As of one version: see rd_snapshot(). */
+	if (!r && rd_area_can(&group->pool->area, RD_STORE_FENCED))
+		r = rd_journal_flush(group->pool);
 	return r ? r : rd_failpoint("group-born");
 }
 
