@@ -160,12 +160,11 @@ void ctl_tell_snapshot(struct ctl *ctl, const char *volume,
 		print_text(ctl, name, report, pause_us);
 }
 
-bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report, int r)
+bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report)
 {
 	struct rd_version version;
 
-	/* Another host has the pool then, and this catalog is of no account. */
-	return r != -ESTALE && ctl->pool && report->version.id &&
+	return ctl->pool && report->version.id &&
 		!rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
 		version.state != RD_VERSION_WRITING;
 }
@@ -173,9 +172,10 @@ bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *repor
 static void explain_failure(struct ctl *ctl, const char *name,
 			    const struct rd_snapshot_report *report, int r)
 {
+	/* Another host has the pool then, and this catalog is of no account. */
 	if (r == -ESTALE && report->version.id)
 		rd_hint("'revdedupctl list' says whether %s was made", name);
-	else if (ctl_snapshot_exists(ctl, report, r))
+	else if (ctl_snapshot_exists(ctl, report))
 		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
 			name);
 	else

@@ -236,10 +236,10 @@ static void end(struct moment *moment, int r)
 		rd_buffer_free(&moment->copies[i].list.ranges);
 	}
 	rd_snapshot_group_free(moment->group);
-	/* A commit may have failed, and be one. */
-	if (!moment->is_made)
+	/* A commit may have failed, and be one, unless another host has the pool. */
+	if (!moment->is_made && r != -ESTALE)
 		moment->is_made = moment->copies &&
-			ctl_snapshot_exists(moment->ctl, &moment->copies[0].report, r);
+			ctl_snapshot_exists(moment->ctl, &moment->copies[0].report);
 	if (rd_domain_end(&moment->domain, moment->is_made))
 		moment->left = -EREMOTEIO;
 	rd_domain_free(&moment->domain);

@@ -80,7 +80,7 @@ static void explain_failure(struct ctl *ctl, const struct rd_live_group *group, 
 	if (r == -ESTALE)
 		rd_hint("'revdedupctl list' says whether the versions of @%s were made",
 			group->name);
-	else if (ctl_snapshot_exists(ctl, &group->reports[0].snapshot, r))
+	else if (ctl_snapshot_exists(ctl, &group->reports[0].snapshot))
 		rd_hint("the versions of @%s were made and can be used; the next command that writes to the pool finishes the rest",
 			group->name);
 	else

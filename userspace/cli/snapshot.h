@@ -12,8 +12,8 @@ int ctl_live_snapshot_options(const struct ctl *ctl, const struct rd_snapshot_op
 /* Print what a snapshot of @volume did; @pause_us: 0: there was none, or it is told apart. */
 void ctl_tell_snapshot(struct ctl *ctl, const char *volume,
 		       const struct rd_snapshot_report *report, u64 pause_us);
-/* Has it made a version that exists? For all that is known, after the error @r. */
-bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report, int r);
+/* Has it made a version that exists? After an error, which may have come later. */
+bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report);
 /* Warn where new versions may have old damage. */
 void ctl_warn_of_damage(const struct ctl *ctl);
 
