@@ -262,9 +262,7 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use)
 	return -EBUSY;
 }
 
-/* --- to be the data area of a pool */
-
-static int check_empty(const char *path)
+static int check_empty(const char *path, enum rd_remedy remedy)
 {
 	struct rd_content content;
 	int r = rd_probe(path, &content);
@@ -272,9 +270,11 @@ static int check_empty(const char *path)
 	if (r || !rd_content_text(&content)[0])
 		return r;
 	rd_err(0, "'%s' is not empty, it holds %s", path, rd_content_text(&content));
-	rd_remedy(RD_REMEDY_OVERWRITE, NULL, "nothing was changed");
+	rd_remedy(remedy, NULL, "nothing was changed");
 	return -EINVAL;
 }
+
+/* --- to be the data area of a pool */
 
 /* Force discards content, but takes no device that is in use. */
 int rd_check_data(const char *path, bool force)
@@ -290,7 +290,7 @@ int rd_check_data(const char *path, bool force)
 	}
 	if (!r)
 		r = rd_block_is_free(path);
-	return r || force ? r : check_empty(path);
+	return r || force ? r : check_empty(path, RD_REMEDY_OVERWRITE);
 }
 
 /* Does @path, or the directory that it will be in, share a disk with the data area? */
@@ -338,7 +338,6 @@ static int check_blank(const char *path)
 {
 	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
 	u8 ends[2 * RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
-	struct rd_content content;
 	bool is_device;
 	u64 bytes;
 	int r = fd < 0 ? fd : rd_size_of(fd, &bytes, &is_device);
@@ -350,15 +349,10 @@ static int check_blank(const char *path)
 				   bytes - RD_BLOCK_SIZE);
 	if (r)
 		return rd_err(r, "cannot read '%s'", path);
-	r = rd_probe(path, &content);
-	if (r)
+	r = check_empty(path, RD_REMEDY_NAME_META);
+	if (r || rd_is_zero(ends, sizeof(ends)))
 		return r;
-	if (rd_content_text(&content)[0])
-		rd_err(0, "'%s' is not empty, it holds %s", path, rd_content_text(&content));
-	else if (!rd_is_zero(ends, sizeof(ends)))
-		rd_err(0, "'%s' is not empty", path);
-	else
-		return 0;
+	rd_err(0, "'%s' is not empty", path);
 	rd_remedy(RD_REMEDY_NAME_META, NULL, "nothing was changed");
 	return -EINVAL;
 }
