@@ -116,13 +116,18 @@ static int punch_reserved(struct rd_pool *pool)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int leave(struct rd_pool *pool)
+{
+	int r = rd_catalog_do(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
+
+	return r ? r : rd_free_queue(pool);
+}
+
 int rd_session_leave(struct rd_pool *pool)
 {
 	int r = punch_reserved(pool);
 
-	if (!r)
-		r = rd_catalog_do(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
-	return r ? r : rd_free_queue(pool);
+	return r ? r : leave(pool);
 }
 
 /*
@@ -131,20 +136,11 @@ int rd_session_leave(struct rd_pool *pool)
  */
 static int undo_own(struct rd_pool *pool)
 {
-	int r;
+	int r = punch_reserved(pool);
 
-	r = punch_reserved(pool);
 	if (!r)
 		r = rd_undo_version_of(pool->sql, pool->session);
-	if (!r)
-		r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_filling_leave_all(pool->sql, pool->session);
-	if (!r)
-		r = rd_session_set_version(pool->sql, pool->session, 0);
-	r = rd_catalog_end(pool->sql, r);
-	return r ? r : rd_free_queue(pool);
+	return r ? r : leave(pool);
 }
 
 static int end_session(struct rd_pool *pool, bool has_failed)
