@@ -119,6 +119,12 @@ change() {
 	[ "$status" -eq 0 ]
 	[[ $output == *"'$vg/new' is down, and '/dev/$vg/new_rdmeta' does not say"* ]]
 	[ "$(queued)" -gt 0 ]
+	# Blank ones are not those of a new volume: its base lacks what the pool has.
+	blkdiscard -z /dev/$vg/new_rdmeta
+	run revdedupctl attach $vg/new
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"metadata of '$vg/new' are lost"*"nothing was changed"* ]]
 	dd if=/tmp/rdt-pool/meta of=/dev/$vg/new_rdmeta bs=64k oflag=direct status=none
 	revdedupctl -q attach $vg/new
 	revdedupctl -q delete img@4

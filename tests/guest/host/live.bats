@@ -413,6 +413,8 @@ index_steps() {
 	revdedupctl -q check
 }
 
+is_closed() { [ "$(dmsetup info -c --noheadings -o open "$vol")" -eq 0 ]; }
+
 @test "live: a volume that is mounted is not rolled back" {
 	some_volume vm1 16
 	mkfs.ext4 -q "$vol"
@@ -423,6 +425,19 @@ index_steps() {
 	[ "$status" -eq 11 ]
 	[[ $output == *"mounted at '/tmp/rdt-mnt'"* ]]
 	umount /tmp/rdt-mnt
+	# In a container it is not in the list of mounts that this host has.
+	rm -f /tmp/rdt-there
+	unshare -m --propagation unchanged bash -c \
+		"mount '$vol' /tmp/rdt-mnt && : >/tmp/rdt-there && exec sleep 600" 3>&- &
+	retry 300 0.1 test -e /tmp/rdt-there
+	run revdedupctl rollback $vg/vm1@1 --yes
+	echo "$output"
+	kill %%
+	wait || :
+	[ "$status" -eq 11 ]
+	[[ $output == *"'$vol' is mounted, or "* ]]
+	# The kernel unmounts it soon after.
+	retry 300 0.1 is_closed
 	# Nor to what is not there, nor one that is not attached.
 	run revdedupctl rollback $vg/vm1@7 --yes
 	[ "$status" -eq 1 ]

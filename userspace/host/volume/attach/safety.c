@@ -394,14 +394,21 @@ int rd_check_not_mounted(const struct rd_attachment *at)
 {
 	char path[RD_DM_PATH_MAX], where[PATH_MAX];
 	struct stat st;
+	int r = 0;
 
 	if (stat(rd_dm_path(path, at->device), &st))
 		return rd_err(-errno, "cannot look at '%s'", path);
-	if (!rd_is_mounted(st.st_rdev, false, where))
-		return 0;
-	rd_err(0, "'%s' is mounted at '%s'", path, where);
-	rd_hint("nothing was changed; unmount it first: its cached data belong to the state that is replaced");
-	return -EBUSY;
+	if (rd_is_mounted(st.st_rdev, false, where))
+		r = rd_err(-EBUSY, "'%s' is mounted at '%s'", path, where);
+	/*
+	 * A mount in another namespace, a container's, is seen by its claim alone. A device that
+	 * lies on it claims it, too: a group of a guest's that this host has activated.
+	 */
+	else if (!rd_block_has_holders(path))
+		r = rd_block_is_free(path);
+	if (r)
+		rd_hint("nothing was changed; unmount it first: its cached data belong to the state that is replaced");
+	return r;
 }
 
 int rd_check_pool_apart(const struct rd_pool *pool, const struct rd_attachment *at)

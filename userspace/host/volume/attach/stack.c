@@ -81,7 +81,10 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
  */
 static int check_lost(const struct rd_attachment *at, const struct metadata *metadata)
 {
-	if (!metadata->is_new || (!at->is_partial && !at->dedup_pool))
+	bool lacks_blocks = at->is_partial || at->dedup_pool || at->pool[0];
+
+	/* A clone begins with blank ones. */
+	if (!metadata->is_new || !lacks_blocks || at->is_unfinished)
 		return 0;
 	rd_err(0, "the metadata of '%s' are lost: '%s' is blank, and blocks of the volume may lie in the pool only",
 	       at->volume, at->meta);
