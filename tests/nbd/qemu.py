@@ -246,6 +246,7 @@ def test_random():
             qemu.monitor.run("block_resize", **{"node-name": "disk0", "size": MIB * 5})
             qemu.monitor.run("block_resize", **{"node-name": "disk0", "size": size})
             qemu.content[5 * MIB:] = bytes(size - 5 * MIB)
+            write_some(qemu, rng.randrange(0, 2))
         elif event == "lost":
             for name in qemu.bitmaps():
                 if name.startswith("rd-"):

@@ -96,6 +96,23 @@ is() {
 	must check
 }
 
+# What was cut off is zeros, and no bitmap has them, but for what is written into them again.
+@test "a disk in qcow2 is cut off, grows again, and is written to in a segment of that" {
+	must init pool --size 256M --pieces 64 --dedup inline
+	export REVDEDUP_POOL=$PWD/pool
+	qemu-img create -q -f qcow2 disk.qcow2 256M
+	qemu-io -f qcow2 -c 'write -q -P 5 250M 6M' disk.qcow2
+	qemu-img bitmap --add disk.qcow2 b1
+	must snapshot vm --from qcow2:disk.qcow2 --bitmap b1
+	qemu-img resize -q --shrink disk.qcow2 255M
+	qemu-img resize -q disk.qcow2 256M
+	qemu-io -f qcow2 -c "write -q -P 7 $((256 * 1024 - 64))k 64k" disk.qcow2
+	qemu-img convert -O raw disk.qcow2 raw
+	must snapshot vm --from qcow2:disk.qcow2 --json
+	[ "$(field 0 '["mode"]')" = changed ]
+	is vm@2 raw
+}
+
 @test "a bitmap that is made after the version of that name is not believed" {
 	make_pool 256M
 	disk raw $((40 << 20))

@@ -466,7 +466,8 @@ static void add_range(struct rd_buffer *ranges, u64 start, u64 end)
 static void add_dirty(struct question *question, u64 start, u32 flags)
 {
 	if (flags & STATE_DIRTY)
-		add_range(question->into, start, question->offset);
+		add_range(question->into, start >> RD_SEG_SHIFT << RD_SEG_SHIFT,
+			  rd_round_up(question->offset, RD_SEG_SIZE));
 }
 
 bool rd_nbd_has_bitmap(const struct rd_nbd *nbd)

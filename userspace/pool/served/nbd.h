@@ -49,8 +49,10 @@ bool rd_nbd_has_bitmap(const struct rd_nbd *nbd);
 
 /*
  * Read which ranges of the disk are dirty in the bitmap that was asked for: an array of struct
- * rd_changed_range, in order. No bitmap has what was cut off and is there again since, as zeros:
- * with them are ranges of zeros that end with a segment, and all of the segments they are in.
+ * rd_changed_range, in order. No bitmap has what was cut off and is there again since, as zeros.
+ * Where a segment of it was not written again, it lies in a range of zeros that ends with a
+ * segment: such ranges are in the array, and all of the segments they are in. Of a segment that
+ * was written in part, zeros may be the rest: each range is of whole segments.
  */
 int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret);
 
