@@ -81,15 +81,28 @@ static int punch_free_slots(struct rd_pool *pool, u64 frame)
 	return r;
 }
 
+/* Nobody has any of it, or had a part that waits for the journal. */
+static int is_nobodys(struct rd_pool *pool, u64 frame, bool *ret)
+{
+	struct rd_slots queued;
+	bool owned;
+	int r = rd_frames_is_owned(pool->sql, frame, &owned);
+
+	if (!r)
+		r = rd_frames_queued_of(pool->sql, frame, &queued);
+	*ret = !r && !owned && rd_slots_are_none(&queued);
+	return r;
+}
+
 static int punch_frames(struct rd_pool *pool, u64 start, u64 len)
 {
-	bool owned = false;
+	bool are_nobodys = true;
 	u64 frame;
 	int r = 0;
 
-	for (frame = start; frame < start + len && !r && !owned; frame++)
-		r = rd_frames_is_owned(pool->sql, frame, &owned);
-	if (!r && !owned)
+	for (frame = start; frame < start + len && !r && are_nobodys; frame++)
+		r = is_nobodys(pool, frame, &are_nobodys);
+	if (!r && are_nobodys)
 		return rd_area_punch_frames(&pool->area, start, len);
 	for (frame = start; frame < start + len && !r; frame++)
 		r = punch_free_slots(pool, frame);
@@ -100,13 +113,15 @@ static int punch_frames(struct rd_pool *pool, u64 start, u64 len)
  * Content in frames that are still reserved belongs to no version, where nobody has it: it goes
  * at once, and makes the room that the catalog needs for the rest. But a transaction that failed
  * and may hold has given it to versions; then it goes by the queue, behind the next transaction.
+ * And so it does on a device: that gives the catalog no room, and kernel tables may name slots
+ * that no version has, for devices are asked only before a whole frame is given back.
  */
 static int punch_reserved(struct rd_pool *pool)
 {
 	u64 start = 0, len = 0;
 	int r;
 
-	if (rd_sql_is_unsure(pool->sql))
+	if (rd_sql_is_unsure(pool->sql) || !rd_area_can(&pool->area, RD_STORE_PUNCH))
 		return 0;
 	while (!(r = rd_frames_reserved(pool->sql, pool->session, start + len, &start, &len))) {
 		r = punch_frames(pool, start, len);
