@@ -207,6 +207,21 @@ fail_damage() {
 	cmp 3.img r.img
 }
 
+@test "restore: over a file, what is damaged leaves it alone, also where no map says what it was" {
+	make_pool 64M
+	head -c 6M /dev/urandom >new
+	head -c 6M /dev/urandom >old
+	must snapshot vm1 --from new
+	edit "DELETE FROM recipe WHERE id = (SELECT recipe FROM segment WHERE segment = 1)"
+	cp old target
+	ctl restore vm1@1 --to target --yes
+	echo "$output"
+	[ "$status" -eq 4 ]
+	cmp -n 2M new target
+	cmp -i 2M -n 2M old target
+	cmp -i 4M new target
+}
+
 @test "restore: somebody is asked" {
 	make_versions
 	cp 3.img r.img

@@ -348,27 +348,38 @@ static int take_copies(struct restore *restore, struct piece *piece,
 	return 0;
 }
 
+static int resolve_again(struct restore *restore, struct piece *piece)
+{
+	int r = rd_sql_begin_read(restore->pool->sql);
+
+	if (r)
+		return r;
+	rd_resolver_forget(restore->resolver);
+	r = rd_segments_read(restore->pool->sql, restore->options->version.volume,
+			     restore->options->version.number, piece->segment, 1, &piece->recipe);
+	if (!r)
+		r = rd_restore_resolve(restore, piece);
+	rd_sql_end_read(restore->pool->sql);
+	return r;
+}
+
 /* It was not what it should be: look whether it has moved. */
 int rd_restore_try_again(struct restore *restore, struct piece *piece)
 {
 	struct rd_fp truth[RD_SEG_BLOCKS];
 	struct rd_map before;
 	unsigned int tries;
+	bool any = false;
 	int r;
 
 	for (tries = 0; tries < MAX_TRIES; tries++) {
 		before = piece->map;
-		r = rd_sql_begin_read(restore->pool->sql);
-		if (r)
-			return r;
-		rd_resolver_forget(restore->resolver);
-		r = rd_segments_read(restore->pool->sql, restore->options->version.volume,
-				     restore->options->version.number, piece->segment, 1,
-				     &piece->recipe);
-		if (!r)
-			r = rd_restore_resolve(restore, piece);
-		rd_sql_end_read(restore->pool->sql);
-		if (r)
+		r = resolve_again(restore, piece);
+		/*
+		 * Nothing moved while the blocks, and the fingerprints beside them, were read. They
+		 * are read twice, because no map tells where a pack is.
+		 */
+		if (r || (tries > 1 && !memcmp(&before, &piece->map, sizeof(before))))
 			break;
 		r = read_alone(restore, piece);
 		if (r)
@@ -378,8 +389,7 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece)
 			memset(piece->bad, 0, sizeof(piece->bad));
 			return 0;
 		}
-		if (tries && !memcmp(&before, &piece->map, sizeof(before)))
-			break;
+		any = find_bad(restore, piece, truth);
 	}
 	if (r && r != -EUCLEAN && r != -ENOENT)
 		return r;
@@ -387,7 +397,7 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece)
 	if (r)
 		/* Where its blocks are is not known: all of them are lost. */
 		memset(piece->bad, 1, sizeof(piece->bad));
-	else if (find_bad(restore, piece, truth))
+	else if (any)
 		r = take_copies(restore, piece, truth);
 	return r == -EINTR ? r : note_bad(restore, piece);
 }

@@ -58,17 +58,22 @@ static void write_run(struct piece *piece, unsigned int first, unsigned int end)
 	rd_ring_submit(piece->restore->ring, &piece->ops[nr]);
 }
 
+/* Of what is bad, the map may be of another segment. */
+static bool should_punch(const struct piece *piece, unsigned int i)
+{
+	return !piece->bad[i] && piece->need[i] && rd_place_kind(piece->map.at[i]) == RD_ZERO;
+}
+
 /* What a file is to have as zeros it had better not have at all. */
 static int punch_zeros(struct piece *piece)
 {
 	const struct rd_restore_options *options = piece->restore->options;
-	unsigned int i, first;
+	unsigned int i, first, nr = piece->len / RD_BLOCK_SIZE;
 
-	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
-		if (!piece->need[i] || rd_place_kind(piece->map.at[i]) != RD_ZERO)
+	for (i = 0; i < nr; i++) {
+		if (!should_punch(piece, i))
 			continue;
-		for (first = i; i < piece->len / RD_BLOCK_SIZE && piece->need[i] &&
-		     rd_place_kind(piece->map.at[i]) == RD_ZERO; i++)
+		for (first = i; i < nr && should_punch(piece, i); i++)
 			piece->need[i] = false;
 		if (fallocate(options->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			      piece_offset(piece) + (u64)first * RD_BLOCK_SIZE,
