@@ -5,6 +5,7 @@
 # each other's way: one is stopped there (SIGSTOP), the other runs to its end, and the first
 # one goes on. stops.bats stops commands at all steps, with disks that are made at random.
 
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by live.bash
 load live
 
@@ -223,6 +224,22 @@ if gone:
 	all_right
 }
 
+# spoil: a bit of the block 7 of img/a, in the pool.
+spoil() {
+	python3 -c 'import os
+wanted = open("img/a", "rb").read()[7 * 4096:8 * 4096]
+data = open("pool/data", "r+b")
+at = 0
+while True:
+    at = os.lseek(data.fileno(), at, os.SEEK_DATA) // 4096 * 4096
+    data.seek(at)
+    if data.read(4096) == wanted:
+        break
+    at += 4096
+data.seek(at)
+data.write(bytes([wanted[0] ^ 1]))'
+}
+
 # prepare_repair: a@1 has a block that is damaged, of which b@1 has a copy. Of each segment of a
 # NR blocks from FIRST on are written.
 prepare_repair() {
@@ -236,18 +253,7 @@ prepare_repair() {
 	dd if=img/a of=img/b bs=4096 skip=7 count=1 conv=notrunc status=none
 	must snapshot a --from img/a
 	snapshot b b 1
-	python3 -c 'import os
-wanted = open("img/a", "rb").read()[7 * 4096:8 * 4096]
-data = open("pool/data", "r+b")
-at = 0
-while True:
-    at = os.lseek(data.fileno(), at, os.SEEK_DATA) // 4096 * 4096
-    data.seek(at)
-    if data.read(4096) == wanted:
-        break
-    at += 4096
-data.seek(at)
-data.write(bytes([wanted[0] ^ 1]))'
+	spoil
 }
 
 @test "repair of a block whose place has become that of another" {
@@ -266,6 +272,35 @@ data.write(bytes([wanted[0] ^ 1]))'
 	go_on
 	all_right
 	must scrub
+}
+
+# What it had found was of the version that is deleted meanwhile; an older one has the block, too.
+@test "repair of a block whose place another recipe has got" {
+	local step
+	must init --compression none pool --size 512M --reserve 1M
+	blocks a 0 512
+	snapshot a a 1
+	# Of the older version one block is REF.
+	blocks a 9 503
+	snapshot a a 2
+	blocks b 0 512
+	dd if=img/a of=img/b bs=4096 skip=7 count=1 conv=notrunc status=none
+	snapshot b b 1
+	spoil
+	cp -r --sparse=always pool damaged
+	log_steps repair
+	step=$(awk '$1 == "heal-write" { print at } $1 == "area-read" { at = NR }' log)
+	rm -r pool
+	mv damaged pool
+	stop_in "any:$step" repair
+	must delete a@2
+	rm want/a@2
+	kill -CONT "$pid"
+	wait "$pid" && fail_test "it says that all is well: $(cat out/stopped)"
+	pid=
+	must repair
+	must scrub
+	all_right
 }
 
 @test "repair beside fingerprints that cannot be read for a moment" {

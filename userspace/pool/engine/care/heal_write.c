@@ -108,7 +108,7 @@ static int compare_fixes(const void *a, const void *b)
 	return rd_order(x->block->place, y->block->place);
 }
 
-/* Where its recipe is not what it was, so is its place, and nothing is lost. */
+/* Has its recipe the place still? */
 static int is_still(struct rd_heal_writer *writer, const struct rd_bad_block *block, bool *ret)
 {
 	struct rd_seg_fp fp;
@@ -121,6 +121,34 @@ static int is_still(struct rd_heal_writer *writer, const struct rd_bad_block *bl
 		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
 	*ret = map.at[block->block] == block->place &&
 		rd_seg_fp_equal(&fp, &block->recipe_fp);
+	return 0;
+}
+
+/* Where are the fingerprints of the place, in the block that has the one of it? */
+static u64 fps_offset(rd_place place)
+{
+	return rd_frame_fps_offset(rd_place_id(place)) +
+		rd_place_slot(place) / RD_FPS_IN_BLOCK * RD_BLOCK_SIZE;
+}
+
+/*
+ * Its recipe has the place no more. Has another one got it by a hand-over, as it is? Else nobody
+ * has it, or it is that of other content, and nothing is lost.
+ */
+static int was_handed_over(struct rd_heal_writer *writer, const struct rd_bad_block *block,
+			   bool *ret)
+{
+	unsigned int slot = rd_place_slot(block->place);
+	struct rd_fp *fps = writer->page;
+	struct rd_slots slots;
+	int r = rd_frame_slots(writer->pool->sql, rd_place_id(block->place), &slots);
+
+	/* -EUCLEAN: a recipe of the frame is damaged, and may have it. */
+	*ret = r == -EUCLEAN || (!r && slots.bits[slot / 64] & 1ULL << slot % 64);
+	if (!*ret || r || !block->had_fp)
+		return r == -EUCLEAN ? 0 : r;
+	*ret = rd_area_read(&writer->pool->area, fps, RD_BLOCK_SIZE, fps_offset(block->place)) ||
+		rd_fp_equal(&fps[slot % RD_FPS_IN_BLOCK], &block->fp);
 	return 0;
 }
 
@@ -145,13 +173,6 @@ static bool write_content(struct rd_heal_writer *writer, const struct fix *fix)
 	return !r;
 }
 
-/* Where is the block of fingerprints that has the one of the fix? */
-static u64 fps_offset(const struct fix *fix)
-{
-	return rd_frame_fps_offset(rd_place_id(fix->block->place)) +
-		rd_place_slot(fix->block->place) / RD_FPS_IN_BLOCK * RD_BLOCK_SIZE;
-}
-
 /*
  * The fingerprints of fixes @first to @first + @nr, which are in one block. If that cannot be
  * read, the others in it are lost, but not by an error that is new: it may end.
@@ -159,7 +180,7 @@ static u64 fps_offset(const struct fix *fix)
 static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigned int nr)
 {
 	const struct rd_area *area = &writer->pool->area;
-	u64 offset = fps_offset(&writer->fixes[first]);
+	u64 offset = fps_offset(writer->fixes[first].block->place);
 	struct rd_fp *fps = writer->page;
 	bool any = false, is_lost;
 	unsigned int i;
@@ -188,6 +209,7 @@ static void write_fps(struct rd_heal_writer *writer, unsigned int first, unsigne
 
 static int write_batch(struct rd_heal_writer *writer)
 {
+	bool is_left = false;
 	unsigned int i, first;
 	int r;
 
@@ -201,17 +223,20 @@ static int write_batch(struct rd_heal_writer *writer)
 		if (fix->block->is_healed || fix->is_busy)
 			continue;
 		r = is_still(writer, fix->block, &fix->is_still);
+		if (!r && !fix->is_still)
+			r = was_handed_over(writer, fix->block, &is_left);
 		if (r)
 			return r;
-		fix->block->is_gone = !fix->is_still;
+		/* What another recipe has is left, for the next repair. */
+		fix->block->is_gone = !fix->is_still && !is_left;
 		fix->is_written = fix->is_still && !is_to_move(fix) && write_content(writer, fix);
 	}
 	r = rd_failpoint("heal-write");
 	for (first = 0; first < writer->nr_fixes && !r; first = i) {
-		u64 offset = fps_offset(&writer->fixes[first]);
+		u64 offset = fps_offset(writer->fixes[first].block->place);
 
 		for (i = first; i < writer->nr_fixes; i++)
-			if (fps_offset(&writer->fixes[i]) != offset)
+			if (fps_offset(writer->fixes[i].block->place) != offset)
 				break;
 		write_fps(writer, first, i - first);
 	}
