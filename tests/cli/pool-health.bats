@@ -222,3 +222,17 @@ load pool
 	drop
 	must check
 }
+
+@test "report: what the last scrub and check found, each number under one key" {
+	make_versions
+	must scrub
+	must check
+	must report --json
+	python3 -c 'import json, sys
+def once(pairs):
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
+said = json.loads(sys.argv[1], object_pairs_hook=once)
+assert said["last_scrub"]["versions"] == said["last_check"]["versions"] == 0, said
+assert said["versions"] > 0, said' "$output"
+}

@@ -22,11 +22,14 @@
 
 static void write_result(struct rd_json *out, const char *key, const struct ctl_last_scrub *last)
 {
-	if (last->time == CTL_UNKNOWN)
+	if (last->time == CTL_UNKNOWN) {
 		rd_json_string(out, key, NULL);
-	else
-		rd_json_add(out, "time=%llu versions=%llu fingerprints=%llu catalog=%llu",
-			    last->time, last->versions, last->fingerprints, last->wrong);
+		return;
+	}
+	rd_json_begin(out, key, '{');
+	rd_json_add(out, "time=%llu versions=%llu fingerprints=%llu catalog=%llu", last->time,
+		    last->versions, last->fingerprints, last->wrong);
+	rd_json_end(out, '}');
 }
 
 static void write_pool(struct ctl *ctl, const struct ctl_pool_stats *stats)
