@@ -269,6 +269,18 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	is_good
 	number 'pool_up{pool="nowhere"}' 0
 	[[ $output != *pool_data* ]]
+	# What is no file is not replaced by one, and a link stays.
+	mkfifo out/pipe
+	ln -s x.prom out/link
+	cat out/pipe >text &
+	ctl metrics --output out/pipe
+	wait $!
+	[ -p out/pipe ]
+	grep -q revdedup_build_info text
+	ctl metrics --output out/link
+	[ -L out/link ]
+	[ "$(stat -c %h-%a out/x.prom)" = 1-644 ]
+	rm out/pipe out/link
 	# Nowhere to write.
 	ctl metrics --output none/x.prom
 	[ "$status" -eq 1 ]

@@ -151,21 +151,9 @@ static int list(struct files *files)
 
 /* --- tar */
 
-/* To a device or a pipe, which is not to be replaced. */
-static int write_into(struct files *files, const char *to)
-{
-	RD_CLOSE int fd = open(to, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return rd_err(-errno, "cannot write to '%s'", to);
-	files->guest.out = fd;
-	return rd_guest_read(&files->guest);
-}
-
 static int write_tar(struct files *files, const char *to)
 {
 	RD_FREE char *tmp = NULL;
-	struct stat st;
 	FILE *out;
 	int r, r2;
 
@@ -173,20 +161,19 @@ static int write_tar(struct files *files, const char *to)
 		files->guest.out = STDOUT_FILENO;
 		return rd_guest_read(&files->guest);
 	}
-	if (!stat(to, &st) && !S_ISREG(st.st_mode))
-		return write_into(files, to);
-	out = ctl_replace_begin(to, &tmp);
+	out = ctl_replace_named(to, &tmp);
 	if (!out)
 		return rd_err(-errno, "cannot write to '%s'", to);
 	files->guest.out = fileno(out);
 	r = rd_guest_read(&files->guest);
 	if (r < 0) {
 		fclose(out);
-		unlink(tmp);
+		if (tmp)
+			unlink(tmp);
 		return r;
 	}
 	/* There may be keys and passwords in it. */
-	r2 = ctl_replace_end(out, tmp, to, 0600);
+	r2 = ctl_replace_end(out, tmp, 0600);
 	return r2 ? rd_err(r2, "cannot write to '%s'", to) : r;
 }
 

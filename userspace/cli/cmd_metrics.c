@@ -267,13 +267,13 @@ static int print_all(struct ctl *ctl, FILE *out)
 static int print_to_file(struct ctl *ctl, const char *path)
 {
 	RD_FREE char *tmp = NULL;
-	FILE *out = ctl_replace_begin(path, &tmp);
+	FILE *out = ctl_replace_named(path, &tmp);
 	int r, done;
 
 	if (!out)
 		return rd_err(-errno, "cannot write '%s'", path);
 	r = print_all(ctl, out);
-	done = ctl_replace_end(out, tmp, path, 0644);
+	done = ctl_replace_end(out, tmp, 0644);
 	if (done)
 		rd_err(done, "cannot write '%s'", path);
 	return r ? r : done;

@@ -35,13 +35,13 @@ static void print_page(FILE *out, const char *numbers)
 static int write_page(const char *path, const char *numbers)
 {
 	RD_FREE char *tmp = NULL;
-	FILE *out = ctl_replace_begin(path, &tmp);
+	FILE *out = ctl_replace_named(path, &tmp);
 	int r = -errno;
 
 	if (out) {
 		print_page(out, numbers);
 		/* A web server reads it, as another user. */
-		r = ctl_replace_end(out, tmp, path, 0644);
+		r = ctl_replace_end(out, tmp, 0644);
 	}
 	return r ? rd_err(r, "cannot write '%s'", path) : 0;
 }

@@ -55,7 +55,7 @@ static int write_to(const char *path, const struct rd_buffer *all)
 		return -errno;
 	rd_each(one, all)
 		fprintf(out, "%lld %lld %s %s\n", one->number, one->time, one->volume, one->to);
-	return ctl_replace_end(out, tmp, path, 0600);
+	return ctl_replace_end(out, tmp, 0600);
 }
 
 void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)

@@ -34,7 +34,7 @@ static void replace(const struct ctl *ctl, const char *name, const char *loss, c
 		va_start(args, fmt);
 		vfprintf(out, fmt, args);
 		va_end(args);
-		r = ctl_replace_end(out, tmp, path, 0600);
+		r = ctl_replace_end(out, tmp, 0600);
 	}
 	if (r && loss)
 		rd_err(r, "cannot write '%s': %s", path ? path : name, loss);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,12 +13,14 @@
 #include "cli.h"
 #include "replace.h"
 
+#define SUFFIX		".XXXXXX"
+
 FILE *ctl_replace_begin(const char *path, char **ret_tmp)
 {
 	int fd;
 
 	/* The name must not end in .prom: the node exporter reads all such files. */
-	if (asprintf(ret_tmp, "%s.XXXXXX", path) < 0) {
+	if (asprintf(ret_tmp, "%s" SUFFIX, path) < 0) {
 		*ret_tmp = NULL;
 		errno = ENOMEM;
 		return NULL;
@@ -26,15 +29,29 @@ FILE *ctl_replace_begin(const char *path, char **ret_tmp)
 	return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
-int ctl_replace_end(FILE *out, const char *tmp, const char *path, mode_t mode)
+FILE *ctl_replace_named(const char *path, char **ret_tmp)
 {
-	int r = fflush(out) || ferror(out) || fchmod(fileno(out), mode) ? -errno : 0;
+	RD_FREE char *file = realpath(path, NULL);
+	struct stat st;
 
+	*ret_tmp = NULL;
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return fopen(path, "we");
+	return ctl_replace_begin(file ? : path, ret_tmp);
+}
+
+int ctl_replace_end(FILE *out, const char *tmp, mode_t mode)
+{
+	RD_FREE char *path = tmp ? strndup(tmp, strlen(tmp) - strlen(SUFFIX)) : NULL;
+	int r = fflush(out) || ferror(out) ? -errno : 0;
+
+	if (!r && tmp && (fchmod(fileno(out), mode) || fsync(fileno(out))))
+		r = -errno;
 	if (fclose(out) && !r)
 		r = -errno;
-	if (!r && rename(tmp, path))
-		r = -errno;
-	if (r)
+	if (!r && tmp && (!path || rename(tmp, path)))
+		r = path ? -errno : -ENOMEM;
+	if (r && tmp)
 		unlink(tmp);
 	return r;
 }
