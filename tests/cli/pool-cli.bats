@@ -167,6 +167,9 @@ bats_require_minimum_version 1.5.0
 	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
 	ctl list --frobnicate
 	expect 2 <<<"revdedupctl: there is no option '--frobnicate' (try 'revdedupctl help list')"
+	# Many letters are many options.
+	ctl list -vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvz
+	expect 2 <<<"revdedupctl: there is no option '-z' (try 'revdedupctl help list')"
 	ctl list -qz
 	expect 2 <<<"revdedupctl: there is no option '-z' (try 'revdedupctl help list')"
 	ctl list -p

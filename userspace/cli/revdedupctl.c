@@ -394,9 +394,19 @@ static bool errors_are_json(const struct ctl *ctl, char **argv)
 		(!ctl->command || ctl->command->options & O(JSON));
 }
 
+/* More options than that are not given: one may be a letter of many behind one dash. */
+static size_t count_letters(char **argv)
+{
+	size_t nr = 1;
+
+	while (*argv)
+		nr += strlen(*argv++);
+	return nr;
+}
+
 int main(int argc, char **argv)
 {
-	struct ctl ctl = { .given = calloc(argc + 1, sizeof(*ctl.given)) };
+	struct ctl ctl = { .given = calloc(count_letters(argv), sizeof(*ctl.given)) };
 	int r;
 
 	ctl_print_messages(&ctl.progress);
