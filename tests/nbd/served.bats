@@ -280,7 +280,10 @@ s.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")' 3>&- &
 	blocks other 900 20
 	fallocate --punch-hole --offset 12288 --length 8192 other
 	must snapshot vm --from other
-	must restore vm@1 --to qcow2:disk.qcow2 --json
+	# There may be keys and passwords in it.
+	(umask 022 && must restore vm@1 --to qcow2:disk.qcow2 --json)
+	[ "$(stat -c %a disk.qcow2)" = 600 ]
+	must restore vm@1 --to qcow2:two.qcow2 --json
 	[ "$(field 0 '["bytes_written"]')" -lt 1300000 ]
 	qemu-img convert -O raw disk.qcow2 got
 	cmp raw got

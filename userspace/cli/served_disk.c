@@ -337,18 +337,30 @@ static int open_rbd_target(const struct ctl *ctl, const char *path, u64 size,
 
 /* --- restoring */
 
+/* Made here, as qemu-img would let everybody read it, and truncate what is there. */
+static int make_empty(const char *file)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 || close(fd) ? rd_err(-errno, "cannot make '%s'", file) : 0;
+}
+
 static int make_file(const char *format, const char *file, u64 size)
 {
 	RD_FREE char *parent = strdup(file);
 	char bytes[32];
 	char *const argv[] = { "qemu-img", "create", "-q", "-f", (char *)format, (char *)file,
 			       bytes, NULL };
-	int r;
+	int r = make_empty(file);
 
+	if (r)
+		return r;
 	snprintf(bytes, sizeof(bytes), "%llu", rd_round_up(size, 512));
 	r = rd_run(argv, NULL);
-	if (r)
+	if (r) {
+		unlink(file);
 		return r < 0 ? r : -EIO;
+	}
 	return parent ? rd_sync_directory(dirname(parent)) : -ENOMEM;
 }
 
