@@ -104,6 +104,11 @@ load pool
 			revdedupctl: the pool 'mnt/pool' lies on '$loop'
 			revdedupctl: nothing was changed; restore to another place
 		END
+		ctl -p mnt/pool restore vm1@1 --from "$PWD/pool" --to "$loop" --yes --force
+		expect 1 <<-END
+			revdedupctl: the pool 'mnt/pool' lies on '$loop'
+			revdedupctl: nothing was changed; restore to another place
+		END
 		umount mnt
 		detach "$loop"
 		loop=

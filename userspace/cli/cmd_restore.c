@@ -95,12 +95,14 @@ static int open_file(struct target *target, const struct stat *st)
 	return 0;
 }
 
-static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
+/* @pool: the one that the version is in or, if it comes from elsewhere, the one here. */
+static int check_overwrite(struct ctl *ctl, const char *path, const char *pool,
+			   const struct ctl_version *version)
 {
 	RD_BUFFER struct rd_buffer volumes = { 0 }, names = { 0 };
 	const struct ctl_volume *volume;
 	struct rd_overwrite overwrite = {
-		.pool = ctl->pool ? ctl->pool->path : "",
+		.pool = pool ? : "",
 		.volume = version->volume,
 		.version = version->name,
 		.volumes = &names,
@@ -152,7 +154,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 		return open_new(target);
 	}
 	if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
-		r = check_overwrite(ctl, target->path, version);
+		r = check_overwrite(ctl, target->path, pool, version);
 		if (r)
 			return r;
 		return S_ISBLK(st.st_mode) ? open_device(ctl, target, version) :
