@@ -841,11 +841,13 @@ data.write(bytes((byte ^ 1,)))'
 	[ "$(list_there more)" = "web1@1" ]
 	has more web1@1 2.img
 
-	make_rsh --limit 1M
 	must snapshot late --from 1.img
-	ctl send late --to "$to" --rsh ./rsh
-	[ "$status" -eq 3 ]
-	[[ $output == *"late@1: not taken by x: the limit of the pool is reached"* ]]
+	for limit in 0 1M; do
+		make_rsh --limit $limit
+		ctl send late --to "$to" --rsh ./rsh
+		[ "$status" -eq 3 ]
+		[[ $output == *"late@1: not taken by x: the limit of the pool is reached"* ]]
+	done
 	make_rsh --limit 100M
 	must send late --to "$to" --rsh ./rsh
 	must check --pool there

@@ -284,6 +284,7 @@ static void receive(struct fuzz_input *input, bool is_file, enum rd_share share)
 		.is_volume = is_name,
 		.is_tag = is_name,
 		.may_write = may_write,
+		.limit = U64_MAX,
 	};
 	struct rd_wire wire = { .out = -1, .peer = "it" };
 	struct rd_receive_report report;
@@ -560,7 +561,7 @@ static void make_stream(void)
 static void make_receiver(struct rd_pool_options *options)
 {
 	struct rd_receive_options receive = { .share = RD_SHARE_ALL, .is_volume = is_name,
-					      .is_tag = is_name };
+					      .is_tag = is_name, .limit = U64_MAX };
 	struct rd_wire wire = { .out = -1, .peer = "it" };
 	struct rd_receive_report report;
 	struct rd_pool *pool;

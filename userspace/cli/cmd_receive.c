@@ -83,6 +83,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 		.is_tag = ctl_is_tag,
 		.may_write = was_asked_for,
 		.as = ctl_value(ctl, CTL_OPT_AS),
+		.limit = U64_MAX,
 		.tell = tell,
 		.ctx = ctl,
 	};

@@ -65,6 +65,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 		.may_write = ctl_serves_volume,
 		.owns = ctl_has(ctl, CTL_OPT_VOLUMES) ? ctl_serves_volume : NULL,
 		.append_only = ctl_has(ctl, CTL_OPT_APPEND_ONLY),
+		.limit = U64_MAX,
 		.ctx = ctl,
 	};
 	struct rd_receive_report report;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "pool/catalog/versions.h"
+#include "pool/data/rados.h"
 #include "rbd_disk.h"
 
 #define SCHEME		"rbd:"
@@ -46,6 +47,8 @@ static int parse(struct rd_rbd *rbd, const char *spec)
 		return misnamed(rbd, "a name has no '/', and the snapshot is made by this command: leave out '@'");
 	if (!*rbd->image || (rbd->space && !*rbd->space))
 		return misnamed(rbd, "a name is empty");
+	if (!strcmp(rbd->image, RD_SHARD_IMAGE))
+		return misnamed(rbd, "an image of that name is the data area of a pool");
 	return 0;
 }
 

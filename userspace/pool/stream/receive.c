@@ -101,8 +101,7 @@ static int check_limit(struct rd_receiver *receiver, bool *ret_full)
 	u64 frames = receiver->pool->area.super.nr_frames, nr_free;
 	int r = rd_frames_nr_free(receiver->pool->sql, &nr_free);
 
-	*ret_full = !r && receiver->options->limit &&
-		((frames - nr_free) << RD_SEG_SHIFT) > receiver->options->limit;
+	*ret_full = !r && ((frames - nr_free) << RD_SEG_SHIFT) > receiver->options->limit;
 	return r;
 }
 

@@ -31,7 +31,7 @@ struct rd_receive_options {
 	bool (*owns)(void *ctx, const char *volume);
 	const char *as;		/* the name of the volume here, or NULL: as there */
 	bool append_only;	/* no tag is taken from another version */
-	u64 limit;		/* bytes of the data area that may be in use; 0: any */
+	u64 limit;		/* bytes of the data area that may be in use */
 	/* A version exists. @sent: bytes that came for it. */
 	void (*tell)(void *ctx, const char *volume, const struct rd_version *version, u64 sent);
 	void *ctx;
