@@ -333,7 +333,7 @@ int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 
 /* --- to be attached */
 
-/* Metadata are known by the first and the last block, so nothing else may be there. */
+/* Metadata are known by the first and the last whole block, so nothing else may be there. */
 static int check_blank(const char *path)
 {
 	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
@@ -346,7 +346,7 @@ static int check_blank(const char *path)
 		r = rd_read_direct(fd, ends, RD_BLOCK_SIZE, 0);
 	if (!r)
 		r = rd_read_direct(fd, ends + RD_BLOCK_SIZE, RD_BLOCK_SIZE,
-				   bytes - RD_BLOCK_SIZE);
+				   bytes - bytes % RD_BLOCK_SIZE - RD_BLOCK_SIZE);
 	if (r)
 		return rd_err(r, "cannot read '%s'", path);
 	r = check_empty(path, RD_REMEDY_NAME_META);
