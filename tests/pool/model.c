@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS] DIRECTORY
+ * Usage: model [--seed N] [--steps N] [--cover N] [--device] [--fail | --power CUTS] DIRECTORY
  *
  * Drive a pool in DIRECTORY at random and compare it with a model: volumes are lists of
  * versions, a version is an array with the number of each block's content, of which there
@@ -10,6 +10,9 @@
  * Devices (see devices.h) read some of the versions all the while, by themselves, whatever
  * is deleted, moved and given back; sometimes one cannot be reached, or vanishes without a
  * word. In the end the pool is as if they had never been.
+ *
+ * With --device the data area is used as a block device is, of which only whole frames are given
+ * back, and nothing is while a table may name it.
  *
  * The index of fingerprints is removed, damaged and put back from before now and then, which
  * costs space, and nothing else.
@@ -36,6 +39,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "pool/data/store.h"
 #include "model.h"
 
 #define NR_ROTTEN	8	/* copies of the pool in which a block rots */
@@ -44,7 +48,7 @@ static u64 seed, rng_state;
 unsigned int step, nr_steps = 200;
 static const char *directory;
 unsigned int nr_segs = MAX_SEGS;
-static bool failing;
+static bool failing, as_device;
 unsigned int nr_cuts;
 bool keep_versions;
 struct rd_pool *pool;
@@ -131,8 +135,11 @@ static void do_step(void)
 	if (!below(8))
 		plant_double();
 	if (!below(16)) {
-		close_pool();
 		rebuild = below(2);
+		/* Else all that is free may be read, until each device can be reached. */
+		if (rebuild && as_device)
+			drop_devices();
+		close_pool();
 		if (rebuild && try_rebuild(false))
 			fail("the catalog cannot be made anew");
 		open_pool();
@@ -144,7 +151,8 @@ static void do_step(void)
 
 static void set_up(void)
 {
-	struct rd_pool_options options = { .size = 2ULL << 30 };
+	/* Of a device little is given back. */
+	struct rd_pool_options options = { .size = (as_device ? 4ULL : 2ULL) << 30 };
 	unsigned int i;
 
 	if (below(2))
@@ -154,6 +162,7 @@ static void set_up(void)
 		snprintf(volumes[i].name, sizeof(volumes[i].name), "vm%u", i);
 	if (rd_pool_create(path_of("pool"), &options))
 		fail("cannot make the pool");
+	rd_store_as_device = as_device;
 	open_pool();
 }
 
@@ -170,6 +179,7 @@ int main(int argc, char **argv)
 		{ "cover", required_argument, NULL, 'c' },
 		{ "fail", no_argument, NULL, 'f' },
 		{ "power", required_argument, NULL, 'p' },
+		{ "device", no_argument, NULL, 'd' },
 		{ NULL, 0, NULL, 0 },
 	};
 	u64 wanted = 0;
@@ -189,6 +199,8 @@ int main(int argc, char **argv)
 			wanted = strtoull(optarg, NULL, 0);
 		else if (c == 'f')
 			failing = true;
+		else if (c == 'd')
+			as_device = true;
 		else if (c == 'p')
 			nr_cuts = strtoul(optarg, NULL, 0);
 		else

@@ -7,9 +7,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/sql.h"
+#include "pool/data/store.h"
 #include "pool/engine/care/check.h"
 #include "pool/engine/version/session.h"
 #include "pool/engine/version/version.h"
@@ -97,7 +99,9 @@ void plant_error(void)
 	}
 	if (offset >= 0) {
 		planted[nr]++;
-		if (!rd_check(pool, &report) && !report.nr_wrong)
+		/* A device does not tell that there is nothing behind the last pack of a frame. */
+		if (!rd_check(pool, &report) && !report.nr_wrong &&
+		    !(rd_store_as_device && strstr(plants[nr], "place = place + 1")))
 			fail("check does not find: %s", plants[nr]);
 	}
 	rd_sql_rollback(pool->sql);

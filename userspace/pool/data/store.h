@@ -104,6 +104,10 @@ static inline void rd_store_end(struct rd_store *store)
 int rd_store_open(struct rd_store **ret, const char *path, int flags);
 /* The same of @fd, which closing the store closes; an error does not. */
 int rd_store_use(struct rd_store **ret, int fd);
+#ifdef RD_TEST
+/* Use files as devices, of which each discard is heard, from now on. */
+extern bool rd_store_as_device;
+#endif
 /* NULL is no store, and nothing to do. */
 void rd_store_close(struct rd_store *store);
 

@@ -11,6 +11,12 @@
 #include "base/direct.h"
 #include "store.h"
 
+#ifdef RD_TEST
+bool rd_store_as_device;
+#else
+#define rd_store_as_device	false
+#endif
+
 static int read_range(struct rd_store *store, void *buf, size_t len, u64 offset)
 {
 	return rd_read_direct(store->fd, buf, len, offset);
@@ -41,6 +47,8 @@ static int punch_file(struct rd_store *store, const struct rd_range *ranges, uns
 /* A favour to thin volumes and SSDs, on which nothing relies: it may fail. */
 static int discard(struct rd_store *store, const struct rd_range *ranges, unsigned int nr)
 {
+	if (rd_store_as_device)
+		return punch_file(store, ranges, nr);
 	for (; nr--; ranges++)
 		(void)!ioctl(store->fd, BLKDISCARD, ranges);
 	return 0;
@@ -115,6 +123,7 @@ int rd_store_use(struct rd_store **ret, int fd)
 		return r;
 	}
 	store->fd = fd;
+	is_device |= rd_store_as_device;
 	store->ops = is_device ? &device_ops : &file_ops;
 	store->caps = is_device ? RD_STORE_KERNEL_READS :
 		RD_STORE_PUNCH | RD_STORE_ZEROS | RD_STORE_HOLES | RD_STORE_GROWS;
