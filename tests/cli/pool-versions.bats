@@ -641,6 +641,50 @@ on_terminal() {
 	must check
 }
 
+@test "scrub, repair: damage of a deleted version that a device reads" {
+	local told
+	make_versions
+	edit "INSERT INTO lease VALUES(1, 'REVDEDUP-a', (SELECT id FROM volume), 1, 0)"
+	edit "INSERT INTO lease VALUES(2, 'REVDEDUP-b', (SELECT id FROM volume), 1, 0)"
+	must delete vm1@1
+	must scrub
+	[[ $output == "scrub OK: 2 versions, "* ]]
+	must scrub --json
+	[ "${#lines[@]}" -eq 3 ]
+	damage 1.img 10
+	told="damaged: offset 40960, length 4096 in vm1@1 (deleted, still read by REVDEDUP-a)"
+	ctl scrub
+	[ "$status" -eq 4 ]
+	[[ $output == *"$told"* && $output == *"scrub found damage: 3 versions, "*", 1 damaged"* ]]
+	[ "$(grep -c "^revdedupctl: damaged: " <<<"$output")" -eq 1 ]
+	must status
+	[[ $output == *"last scrub:  "*", 1 damaged versions"* ]]
+	ctl scrub --json
+	[ "$status" -eq 4 ]
+	[ "$(field 0 '["damaged"]')" = "[]" ]
+	[ "$(field 2 '["version"]')" = "vm1@1" ]
+	[ "$(field 2 '["deleted"]')" = True ]
+	[ "$(field 2 '["reader"]')" = REVDEDUP-a ]
+	[ "$(field 2 '["damaged"][0]["offset"]')" = 40960 ]
+	[ "$(field 3 '["versions_damaged"]')" = 1 ]
+	ctl repair --dry-run
+	[ "$status" -eq 4 ]
+	[[ $output == *"1 of 3 versions would still be damaged"* && $output != *"of no version"* ]]
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"$told"*"1 of 3 versions are still damaged"*"repair --from PATH"* ]]
+	# What a process has read that died is read by nothing.
+	cp -a pool was
+	edit "UPDATE lease SET device = 'session-999'"
+	must scrub
+	must repair --dry-run
+	[[ $output == *"what is damaged is of no version"* ]]
+	rm -rf pool && mv was pool
+	must repair --from 1.img
+	must scrub
+	[[ $output == "scrub OK: 2 versions, "* ]]
+}
+
 # bats test_tags=slow
 @test "delete: what a device reads" {
 	make_versions

@@ -326,6 +326,10 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
  * number, or, CTL_NAME_VOLUME, none at all.
  */
 int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
+struct rd_lease;
+
+/* Find that of a lease, which may be HELD. -ENOENT, without a word: it is gone. */
+int ctl_find_leased(struct ctl *ctl, const struct rd_lease *lease, struct ctl_version *ret);
 /* Find the version of operand @nr, which was parsed before. */
 int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
 
@@ -396,13 +400,14 @@ void ctl_print_wrong(void *ctx, const char *text);
 void ctl_damage_add(struct rd_buffer *damage, i64 number, const struct rd_buffer *ranges);
 /*
  * Print what was noted of @volume on stderr, a line for each range with all versions that have
- * it, and count the lines down. Returns how many more ranges there are.
+ * it, and @more behind them, and count the lines down. Returns how many more ranges there are.
  */
-u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_left);
+u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, const char *more,
+		     u64 *lines_left);
 
 /*
  * Print which versions have the damage in @report: a line of JSON each, or up to
- * @max_lines on stderr.
+ * @max_lines on stderr. A deleted one that something still reads is one of them if it is damaged.
  */
 int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
 		    u64 *ret_versions, u64 *ret_damaged);

@@ -102,7 +102,7 @@ static int print_damage(struct scrub *scrub, const char *volume, int r)
 	if (!r && scrub->damage.failed)
 		r = -ENOMEM;
 	/* Also what was found before an error. */
-	ctl_damage_print(volume, &scrub->damage, &lines_left);
+	ctl_damage_print(volume, &scrub->damage, "", &lines_left);
 	rd_buffer_free(&scrub->damage);
 	return r;
 }

@@ -7,7 +7,9 @@
 #include "pool/engine/care/copy.h"
 #include "pool/engine/care/damage.h"
 #include "pool/engine/read/restore.h"
+#include "pool/engine/space/hold.h"
 #include "cli.h"
+#include "reader.h"
 
 /* --- ranges, and the versions of a volume that have them */
 
@@ -38,8 +40,9 @@ static int compare_damage(const void *a, const void *b)
 		rd_order(x->number, y->number);
 }
 
-/* Print a line: the range, and the @nr versions that have it. */
-static void print_range(const char *volume, const struct damaged *damaged, size_t nr)
+/* Print a line: the range, the @nr versions that have it, and @more. */
+static void print_range(const char *volume, const struct damaged *damaged, size_t nr,
+			const char *more)
 {
 	char text[MAX_NUMBERS * 24 + 40], *end = text;
 	size_t i;
@@ -48,11 +51,12 @@ static void print_range(const char *volume, const struct damaged *damaged, size_
 		end += sprintf(end, "%s%lld", i ? ", " : "", damaged[i].number);
 	if (nr > MAX_NUMBERS)
 		sprintf(end, " and %zu more versions", nr - MAX_NUMBERS);
-	rd_err(0, "damaged: offset %llu, length %llu in %s@%s", damaged->offset, damaged->len,
-	       volume, text);
+	rd_err(0, "damaged: offset %llu, length %llu in %s@%s%s", damaged->offset, damaged->len,
+	       volume, text, more);
 }
 
-u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_left)
+u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, const char *more,
+		     u64 *lines_left)
 {
 	struct damaged *list = (struct damaged *)damage->data;
 	size_t i, end, nr = damage->len / sizeof(*list);
@@ -64,7 +68,7 @@ u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_le
 		     list[end].len == list[i].len; end++)
 			;
 		if (*lines_left) {
-			print_range(volume, &list[i], end - i);
+			print_range(volume, &list[i], end - i, more);
 			--*lines_left;
 		} else {
 			nr_not_told++;
@@ -77,9 +81,11 @@ u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_le
 
 struct telling {
 	struct ctl *ctl;
+	const struct rd_damage_report *report;
 	const struct rd_bad_row *rows;	/* of the volume */
 	size_t nr_rows;
 	struct rd_buffer damage;	/* of the volume, as text */
+	struct rd_buffer told;		/* ids of damaged versions */
 	u64 lines_left;
 	u64 nr_not_told;
 	u64 nr_versions, nr_damaged;
@@ -103,10 +109,55 @@ static void add_range(struct rd_buffer *list, const struct rd_version *version,
 		rd_buffer_put(list, &range, sizeof(range));
 }
 
+/* Choose the rows of a volume. */
+static void choose_rows(struct telling *telling, i64 volume)
+{
+	const struct rd_bad_row *rows = (const struct rd_bad_row *)telling->report->rows.data;
+	size_t i, nr = telling->report->rows.len / sizeof(*rows);
+
+	for (i = 0; i < nr && rows[i].volume != volume; i++)
+		;
+	telling->rows = rows + i;
+	for (telling->nr_rows = 0; i < nr && rows[i].volume == volume; i++)
+		telling->nr_rows++;
+}
+
+/* Find out which ranges of @version are damaged: those of the rows of its volume. */
+static int find_ranges(struct telling *telling, const struct rd_version *version,
+		       struct rd_restore_report *ret)
+{
+	size_t i;
+	int r;
+
+	for (i = 0; i < telling->nr_rows; i++)
+		if (telling->rows[i].born <= version->number &&
+		    version->number <= telling->rows[i].until)
+			add_range(&ret->bad, version, &telling->rows[i]);
+	r = ret->bad.failed ? -ENOMEM : 0;
+	if (!r && ret->bad.len) {
+		telling->nr_damaged++;
+		r = rd_buffer_put(&telling->told, &version->id, sizeof(version->id));
+	}
+	return r;
+}
+
+static bool was_told(const struct telling *telling, const struct rd_version *version)
+{
+	const i64 *id;
+
+	rd_each(id, &telling->told)
+		if (*id == version->id)
+			return true;
+	return false;
+}
+
+/* @reader: what still reads a version that was deleted, or NULL. */
 static void print_json(struct ctl *ctl, const struct ctl_version *version,
-		       const struct rd_restore_report *report)
+		       const struct rd_restore_report *report, const struct ctl_reader *reader)
 {
 	ctl_json_version_begin(ctl, version);
+	if (reader)
+		rd_json_add(&ctl->out, "deleted=%d reader=%s", true, reader->name);
 	ctl_json_bad(ctl, report);
 	ctl_json_end(ctl);
 }
@@ -114,55 +165,101 @@ static void print_json(struct ctl *ctl, const struct ctl_version *version,
 static int tell_version(struct telling *telling, const struct ctl_version *version)
 {
 	struct rd_restore_report report = { 0 };
-	i64 number = version->version.number;
-	size_t i;
 	int r;
 
-	for (i = 0; i < telling->nr_rows; i++)
-		if (telling->rows[i].born <= number && number <= telling->rows[i].until)
-			add_range(&report.bad, &version->version, &telling->rows[i]);
-	r = report.bad.failed ? -ENOMEM : 0;
 	telling->nr_versions++;
-	telling->nr_damaged += report.bad.len != 0;
+	r = find_ranges(telling, &version->version, &report);
 	if (!r && telling->ctl->json)
-		print_json(telling->ctl, version, &report);
+		print_json(telling->ctl, version, &report, NULL);
 	else if (!r)
-		ctl_damage_add(&telling->damage, number, &report.bad);
+		ctl_damage_add(&telling->damage, version->version.number, &report.bad);
 	rd_buffer_free(&report.bad);
 	return r;
 }
 
-static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
-		       const struct rd_damage_report *report)
+static int print_noted(struct telling *telling, const char *volume, const char *more)
+{
+	int r = telling->damage.failed ? -ENOMEM : 0;
+
+	if (!r)
+		telling->nr_not_told += ctl_damage_print(volume, &telling->damage, more,
+							 &telling->lines_left);
+	rd_buffer_free(&telling->damage);
+	return r;
+}
+
+static int tell_volume(struct telling *telling, const struct ctl_volume *volume)
 {
 	RD_BUFFER struct rd_buffer versions = { 0 };
-	const struct rd_bad_row *rows = (const struct rd_bad_row *)report->rows.data;
-	size_t i, nr = report->rows.len / sizeof(*rows);
 	const struct ctl_version *version;
 	int r;
 
-	for (i = 0; i < nr && rows[i].volume != volume->id; i++)
-		;
-	telling->rows = rows + i;
-	for (telling->nr_rows = 0; i < nr && rows[i].volume == volume->id; i++)
-		telling->nr_rows++;
+	choose_rows(telling, volume->id);
 	r = ctl_versions(telling->ctl, volume, &versions);
 	rd_each(version, &versions)
 		if (!r)
 			r = tell_version(telling, version);
-	if (!r && telling->damage.failed)
-		r = -ENOMEM;
-	if (!r)
-		telling->nr_not_told += ctl_damage_print(volume->name, &telling->damage,
-							 &telling->lines_left);
-	rd_buffer_free(&telling->damage);
+	return r ? r : print_noted(telling, volume->name, "");
+}
+
+static int print_held(struct telling *telling, const struct ctl_version *version,
+		      const struct rd_restore_report *report, const struct rd_lease *lease)
+{
+	char more[RD_DEVICE_MAX + 64];
+	struct ctl_reader reader;
+
+	ctl_reader_find(telling->ctl->pool, lease, &reader);
+	if (telling->ctl->json) {
+		print_json(telling->ctl, version, report, &reader);
+		return 0;
+	}
+	snprintf(more, sizeof(more), " (deleted, still read by %s)", reader.name);
+	ctl_damage_add(&telling->damage, version->version.number, &report->bad);
+	return print_noted(telling, version->volume, more);
+}
+
+/* A deleted version is told, and counted, only if it is damaged: for users it is gone. */
+static int tell_leased(struct telling *telling, const struct rd_lease *lease)
+{
+	struct rd_restore_report report = { 0 };
+	struct ctl_version version;
+	int r;
+
+	r = ctl_find_leased(telling->ctl, lease, &version);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	if (version.version.state != RD_VERSION_HELD || was_told(telling, &version.version))
+		return 0;
+	choose_rows(telling, version.version.volume);
+	r = find_ranges(telling, &version.version, &report);
+	if (!r && report.bad.len) {
+		telling->nr_versions++;
+		r = print_held(telling, &version, &report, lease);
+	}
+	rd_buffer_free(&report.bad);
+	return r;
+}
+
+/*
+ * Tell of damaged versions that are deleted, and that something still reads, such as a clone that
+ * copies nothing: what only these have is in use as the content of a disk.
+ */
+static int tell_held(struct telling *telling)
+{
+	RD_BUFFER struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	int r = rd_lease_list(telling->ctl->pool->sql, NULL, &leases);
+
+	rd_each(lease, &leases)
+		if (!r && !rd_hold_is_over(telling->ctl->pool, lease))
+			r = tell_leased(telling, lease);
 	return r;
 }
 
 int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
 		    u64 *ret_versions, u64 *ret_damaged)
 {
-	struct telling telling = { .ctl = ctl, .lines_left = max_lines };
+	struct telling telling = { .ctl = ctl, .report = report, .lines_left = max_lines };
 	RD_BUFFER struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r;
@@ -170,7 +267,9 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 	r = ctl_volumes(ctl, NULL, &volumes);
 	rd_each(volume, &volumes)
 		if (!r)
-			r = tell_volume(&telling, volume, report);
+			r = tell_volume(&telling, volume);
+	if (!r)
+		r = tell_held(&telling);
 	if (telling.nr_not_told)
 		rd_err(0, "and %llu more ranges: 'revdedupctl scrub' lists all of them",
 		       telling.nr_not_told);
@@ -178,6 +277,8 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 		rd_err(0, "and more than fit into the list");
 	*ret_versions = telling.nr_versions;
 	*ret_damaged = telling.nr_damaged;
+	rd_buffer_free(&telling.damage);
+	rd_buffer_free(&telling.told);
 	return r;
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "pool/catalog/leases.h"
 #include "cli.h"
 
 /* --- operands */
@@ -126,6 +128,19 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
 		return no_version(ctl, name, volume);
 	if (!r)
 		set_name(ret, name->volume);
+	return r;
+}
+
+int ctl_find_leased(struct ctl *ctl, const struct rd_lease *lease, struct ctl_version *ret)
+{
+	RD_FREE char *volume = NULL;
+	int r;
+
+	r = rd_lease_version(ctl->pool->sql, lease, &ret->version);
+	if (!r)
+		r = rd_volume_name(ctl->pool->sql, lease->volume, &volume);
+	if (!r)
+		set_name(ret, volume);
 	return r;
 }
 

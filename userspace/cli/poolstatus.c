@@ -90,24 +90,20 @@ static int read_numbers(struct ctl *ctl, struct status *status)
 
 static int add_reader(struct ctl *ctl, const struct rd_lease *lease, struct rd_buffer *ret)
 {
-	struct rd_version version;
+	struct ctl_version version;
 	struct in_use *in_use;
-	char *name = NULL;
 	int r;
 
-	r = rd_lease_version(ctl->pool->sql, lease, &version);
-	if (!r)
-		r = rd_volume_name(ctl->pool->sql, lease->volume, &name);
+	r = ctl_find_leased(ctl, lease, &version);
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	in_use = (struct in_use *)rd_buffer_grow(ret, sizeof(*in_use));
-	if (in_use) {
-		ctl_name_print(in_use->version, name, lease->number);
-		in_use->is_deleted = version.state == RD_VERSION_HELD;
-		ctl_reader_find(ctl->pool, lease, &in_use->reader);
-	}
-	free(name);
-	return in_use ? 0 : -ENOMEM;
+	if (!in_use)
+		return -ENOMEM;
+	snprintf(in_use->version, sizeof(in_use->version), "%s", version.name);
+	in_use->is_deleted = version.version.state == RD_VERSION_HELD;
+	ctl_reader_find(ctl->pool, lease, &in_use->reader);
+	return 0;
 }
 
 static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
