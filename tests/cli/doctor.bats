@@ -298,6 +298,28 @@ attached() { echo none >etc/volumes/revdedup-vg-vm1; }
 	wrong=pool finds pool wrong "'$PWD/pool' is nearly full, free: *" '"revdedupctl prune *"'
 }
 
+@test "doctor: a pool in which a scrub or a check has found damage" {
+	local damage
+	must init --compression none pool --size 64M --reserve 1M
+	export REVDEDUP_POOL=$PWD/pool
+	damage="'$PWD/pool': the last scrub or check found damage"
+	blocks image 0 100
+	must snapshot vm1 --from image
+	damage image 50
+	ctl scrub
+	[ "$status" -eq 4 ]
+	wrong=pool finds pool wrong "$damage" '"revdedupctl repair"'
+	must repair --from image
+	finds pool ok "'$PWD/pool', free: *"
+	# A check is right until a scrub, or a repair, has counted the catalog again.
+	printf 'versions 0\nfingerprints 0\ncatalog 1\n' >pool/last-check
+	wrong=pool finds pool wrong "$damage" '"revdedupctl repair"'
+	touch -d "1 hour ago" pool/last-check
+	finds pool ok "'$PWD/pool', free: *"
+	rm pool/last-scrub
+	wrong=pool finds pool wrong "$damage" '"revdedupctl repair"'
+}
+
 @test "doctor: a pool that another command has" {
 	must init pool --size 64M
 	export REVDEDUP_POOL=$PWD/pool

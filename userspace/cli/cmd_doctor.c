@@ -85,6 +85,20 @@ static bool is_nearly_full(const struct ctl_pool_stats *stats)
 	return stats->free < stats->size / 10 && stats->free < (stats->data + stats->free) / 10;
 }
 
+static bool found_damage(const struct ctl_last_scrub *last)
+{
+	return last->time != CTL_UNKNOWN && (last->versions || last->fingerprints || last->wrong);
+}
+
+/* Scrub and repair count the catalog again, so what a check found before them is out of date. */
+static bool is_known_damaged(const struct ctl_pool_stats *stats)
+{
+	const struct ctl_last_scrub *check = &stats->check, *scrub = &stats->scrub;
+
+	return found_damage(scrub) || (found_damage(check) &&
+				       (scrub->time == CTL_UNKNOWN || check->time >= scrub->time));
+}
+
 /* Commands that read only warn of it. To others the pool is of no use. */
 static int check_life(const struct rd_pool *pool)
 {
@@ -121,6 +135,11 @@ static int check_pool(struct ctl *ctl, struct ctl_finding *ret)
 	r = look_into_pool(ctl, &stats);
 	if (r)
 		return r;
+	if (is_known_damaged(&stats)) {
+		ctl_find_that(ret, CTL_FINDING_WRONG, "'%s': the last scrub or check found damage",
+			      ctl_pool_name(ctl));
+		return ctl_mend(ret, "revdedupctl repair");
+	}
 	ctl_free_print(free, &stats);
 	if (!is_nearly_full(&stats))
 		return ctl_find_that(ret, CTL_FINDING_OK, "'%s', free: %s", ctl_pool_name(ctl),
