@@ -346,6 +346,16 @@ load meta
 	[ "$(field '["target"]["why"]')" = None ]
 }
 
+@test "blocks that are remapped, but none into a pool" {
+	make_image a.img flags=0x50 meta_blocks=80 volume_sectors=8192 word=1,zero,0
+	meta dump a.img
+	[ "$status" -eq 0 ]
+	[[ $output == *"flags           0x00000050 table no_pool"* ]]
+	[[ $output == *"a target would load it" ]]
+	meta --json dump a.img
+	[ "$(field '["target"]["needs_pool"]')" = False ]
+}
+
 @test "all zeros: not formatted yet" {
 	truncate -s 1M a.img
 	for verb in check dirty; do

@@ -61,6 +61,7 @@ static void dump_disk(struct rd_tool *tool, const struct dmr_super_disk *disk)
 {
 	static const char *const flags[] = {
 		"frozen", "lost", "linear_ok", "incomplete", "table", "hydrate",
+		"no_pool",
 	};
 	static const char *const incompat[] = { "pack" };
 
@@ -212,10 +213,10 @@ static const char *action(const struct rd_meta *meta)
 	return meta->r || meta->refused ? "refuse" : "load";
 }
 
-/* Blocks may be elsewhere than on the base, so a target needs the pool. */
+/* Blocks may be in a pool, so a target needs it. The constructor of the target asks the same. */
 static bool needs_pool(const struct rd_meta *meta)
 {
-	return !(meta->super.flags & DMR_FLAG_LINEAR_OK);
+	return !(meta->super.flags & (DMR_FLAG_LINEAR_OK | DMR_FLAG_NO_POOL));
 }
 
 static void text_target(const struct rd_meta *meta, const struct totals *totals)
