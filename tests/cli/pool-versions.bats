@@ -641,6 +641,56 @@ on_terminal() {
 	must check
 }
 
+# boot_result UID TIME PASSED [VERSION]: as verify --boot writes it; older programs have no version.
+boot_result() {
+	printf 'time %d\npassed %d\nwhy a test\n' "$2" "$3" >"pool/boot/$1.result"
+	[ $# -eq 3 ] || echo "of $4" >>"pool/boot/$1.result"
+	touch "pool/boot/$1".{log,png}
+}
+
+@test "prune: the last result of a boot for trial stays, as long as its volume has versions" {
+	local nr uid=()
+	make_versions
+	must snapshot other --from 1.img
+	mkdir -m 700 pool/boot
+	for nr in 1 2 3; do
+		must show "vm1@$nr" --json
+		uid[nr]=$(field 0 '["uid"]')
+	done
+	must show other --json
+	uid[4]=$(field 0 '["uid"]')
+	boot_result "${uid[1]}" 1700000001 1 vm1@1
+	boot_result "${uid[2]}" 1700000002 0 vm1@2
+	boot_result "${uid[4]}" 1700000004 0 other@1
+	must prune vm1 --keep-last 1
+	[ ! -e "pool/boot/${uid[1]}.result" ]
+	[ -e "pool/boot/${uid[2]}.result" ]
+	[ ! -e "pool/boot/${uid[2]}.log" ]
+	[ ! -e "pool/boot/${uid[2]}.png" ]
+	must metrics
+	[[ $output == *'revdedup_volume_boot_test_passed{volume="vm1"} 0'* ]]
+	[[ $output == *'revdedup_volume_boot_test_timestamp_seconds{volume="vm1"} 1700000002'* ]]
+	must status
+	[[ $output == *"last boot:   2023-11-14 "*", 2 of 2 volumes do not boot: other@1 and others"* ]]
+	# It is of no version that is there.
+	must list vm1
+	[[ ${lines[1]} != *boot* ]]
+	# A later test counts, also in the file of an older program, which does not name the version.
+	boot_result "${uid[3]}" 1700000003 1
+	must metrics
+	[[ $output == *'revdedup_volume_boot_test_passed{volume="vm1"} 1'* ]]
+	must prune vm1 --keep-last 1
+	[ ! -e "pool/boot/${uid[2]}.result" ]
+	[ -e "pool/boot/${uid[3]}.log" ]
+	# Of a volume without versions, and of one that cannot be, there is none.
+	boot_result 00000000000000aa 1700000009 0 "vm1@latest"
+	boot_result 00000000000000bb 1700000009 0 "gone@1"
+	must prune other --unsafe-allow-remove-all
+	[ "$(echo pool/boot/*.result)" = "pool/boot/${uid[3]}.result" ]
+	must status
+	[[ $output == *"1 volume boots"* ]]
+}
+
 @test "scrub, repair: damage of a deleted version that a device reads" {
 	local told
 	make_versions

@@ -432,6 +432,7 @@ moment() {
 	must prune vm1 --keep-last 1
 	[ ! -e "$first" ]
 	[ -e "$(file_of vm1 result)" ]
+	[ "$(tail -n 1 "$(file_of vm1 result)")" = "of vm1@2" ]
 	# What a stranger has put there is none.
 	printf 'time 1\npassed 1\nwhy \033[2Jgone\n' >pool/boot/0000000000000001.result
 	ln -s /etc/passwd "$(file_of vm1 result).new"
@@ -442,6 +443,24 @@ moment() {
 	[ "$status" -eq 0 ]
 	[ ! -L "$(file_of vm1 result)" ]
 	[ ! -e pool/boot/0000000000000001.result ]
+}
+
+@test "that the last version does not boot which was tested outlives that version" {
+	local first
+	guest none vm1
+	boot vm1 --time 1s --rule serial:ready
+	[ "$status" -eq 1 ]
+	first=$(file_of vm1 result)
+	guest login vm1
+	must prune vm1 --keep-last 1
+	must metrics
+	[[ $output == *'revdedup_volume_boot_test_passed{volume="vm1"} 0'* ]]
+	boot vm1
+	[ "$status" -eq 0 ]
+	must metrics
+	[[ $output == *'revdedup_volume_boot_test_passed{volume="vm1"} 1'* ]]
+	must prune vm1 --keep-last 1
+	[ ! -e "$first" ]
 }
 
 @test "results go into no directory that a link leads to" {

@@ -19,7 +19,7 @@
 #define RESULT		"result"
 #define UID_DIGITS	16
 #define NAME_SIZE	(sizeof(DIRECTORY) + UID_DIGITS + 32)
-#define FORMAT		"time %llu\npassed %d\nwhy %s\n"
+#define FORMAT		"time %llu\npassed %d\nwhy %s\nof %s@%lld\n"
 
 /* --- names */
 
@@ -63,6 +63,20 @@ static DIR *open_directory(const struct ctl *ctl)
 
 /* --- reading */
 
+/* Read the version, which older programs have not written. */
+static void read_version(FILE *file, struct ctl_boot_test *ret)
+{
+	char text[CTL_VERSION_TEXT];
+	struct ctl_name name;
+
+	_Static_assert(sizeof(text) == 150, "room for what is read");
+	if (fscanf(file, "\nof %149s", text) != 1 || ctl_name_parse(&name, text) ||
+	    name.kind != CTL_NAME_NUMBER)
+		return;
+	memcpy(ret->volume, name.volume, sizeof(ret->volume));
+	ret->number = name.number;
+}
+
 static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *ret)
 {
 	char name[NAME_SIZE], *at;
@@ -76,6 +90,8 @@ static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *re
 	if (fscanf(file, "time %llu\npassed %d\nwhy %127[^\n]", &ret->time, &passed,
 		   ret->why) != 3)
 		ret->time = 0;
+	else
+		read_version(file, ret);
 	fclose(file);
 	ret->passed = passed == 1;
 	/* It is printed, and a stranger may have put it there. */
@@ -141,22 +157,24 @@ int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const 
 	r = out ? 0 : -errno;
 	if (!r) {
 		fwrite(data, 1, len, out);
-		r = ctl_replace_end(out, tmp, path, 0600);
+		r = ctl_replace_end(out, tmp, 0600);
 	}
 	return r ? rd_err(r, "cannot write '%s'", path) : 0;
 }
 
 int ctl_boot_test_write(const struct ctl *ctl, const struct ctl_boot_test *test)
 {
-	char text[sizeof(test->why) + 80];
-	int len = snprintf(text, sizeof(text), FORMAT, test->time, test->passed, test->why);
+	char text[sizeof(test->why) + CTL_VERSION_TEXT + 80];
+	int len = snprintf(text, sizeof(text), FORMAT, test->time, test->passed, test->why,
+			   test->volume, test->number);
 
 	return ctl_boot_test_put(ctl, test->uid, RESULT, text, len);
 }
 
-/* --- clearing */
+/* --- those that count */
 
-static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
+/* Append the version of each that the engine keeps, sorted by uid. */
+static int read_kept(const struct ctl *ctl, struct rd_buffer *ret)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_version version;
@@ -164,27 +182,91 @@ static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
 	int r = rd_versions_kept(ctl->pool->sql, &rows);
 
 	while (!r && (r = rd_next_kept(rows, &version, &volume)) > 0) {
-		const struct ctl_boot_test there = { .uid = version.uid };
+		struct ctl_boot_test there = { .uid = version.uid, .number = version.number };
 
+		snprintf(there.volume, sizeof(there.volume), "%s", volume);
 		r = rd_buffer_put(ret, &there, sizeof(there));
 	}
 	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(struct ctl_boot_test), uid);
 	return r;
 }
 
+static int has_versions(const struct ctl *ctl, const char *volume, bool *ret)
+{
+	u64 nr = 0;
+	i64 id;
+	int r = rd_volume_find(ctl->pool->sql, volume, &id);
+
+	if (!r)
+		r = rd_versions_count_of(ctl->pool->sql, id, &nr);
+	*ret = nr;
+	return r == -ENOENT ? 0 : r;
+}
+
+static int add_if_last(struct rd_buffer *last, const struct ctl_boot_test *test)
+{
+	struct ctl_boot_test *other;
+
+	rd_each(other, last) {
+		if (strcmp(other->volume, test->volume))
+			continue;
+		if (other->time < test->time ||
+		    (other->time == test->time && other->number < test->number))
+			*other = *test;
+		return 0;
+	}
+	return rd_buffer_put(last, test, sizeof(*test));
+}
+
+int ctl_boot_tests_last(const struct ctl *ctl, struct rd_buffer *ret)
+{
+	RD_BUFFER struct rd_buffer tests = { 0 }, kept = { 0 };
+	const struct ctl_boot_test *version;
+	struct ctl_boot_test *test;
+	bool has = false;
+	int r = ctl_boot_tests_read(ctl, &tests);
+
+	/* Most pools have none. */
+	if (!r && tests.len)
+		r = read_kept(ctl, &kept);
+	rd_each(test, &tests) {
+		version = ctl_boot_test_find(&kept, test->uid);
+		if (version) {
+			memcpy(test->volume, version->volume, sizeof(test->volume));
+			test->number = version->number;
+		}
+		if (!r && test->volume[0])
+			r = has_versions(ctl, test->volume, &has);
+		if (!r && test->volume[0] && has)
+			r = add_if_last(ret, test);
+	}
+	rd_sort((struct ctl_boot_test *)ret->data, ret->len / sizeof(*test), uid);
+	return r;
+}
+
+/* --- clearing */
+
+/* Does anybody need "UID.SUFFIX"? */
+static bool is_needed(const struct rd_buffer *kept, const struct rd_buffer *last, u64 uid,
+		      const char *suffix)
+{
+	return ctl_boot_test_find(kept, uid) ||
+		(!strcmp(suffix, RESULT) && ctl_boot_test_find(last, uid));
+}
+
 void ctl_boot_tests_clear(struct ctl *ctl)
 {
 	RD_DIR DIR *dir = open_directory(ctl);
-	RD_BUFFER struct rd_buffer there = { 0 };
+	RD_BUFFER struct rd_buffer kept = { 0 }, last = { 0 };
 	const struct dirent *entry;
 	const char *suffix;
 	u64 uid;
 
 	if (!dir)
 		return;
-	if (!read_uids(ctl, &there))
+	if (!read_kept(ctl, &kept) && !ctl_boot_tests_last(ctl, &last))
 		while ((entry = readdir(dir)))
 			if (parse_name(entry->d_name, &uid, &suffix) &&
-			    !ctl_boot_test_find(&there, uid))
+			    !is_needed(&kept, &last, uid, suffix))
 				unlinkat(dirfd(dir), entry->d_name, 0);
 }

@@ -8,15 +8,17 @@
  *	boot/UID.png		its screen in the end, where QEMU can write one
  *
  * UID is that of the version, 16 hex digits. The first is there if the test came to its end, and
- * is three lines:
+ * is four lines:
  *
  *	time N			when it ended
  *	passed 0|1
  *	why TEXT		what passed it, or why it failed; printable, and no part of it is
  *				what a guest wrote
+ *	of VOL@NUMBER		the version; older programs have not written this line
  *
  * They are not flushed: the next test writes them again. Those of versions that are gone are
- * removed by the next test, and by prune.
+ * removed by the next test, and by prune, but for the result of the last test of a volume that
+ * still has versions: whether its guest boots is not forgotten with the version that was tested.
  */
 #ifndef CTL_BOOTTEST_H
 #define CTL_BOOTTEST_H
@@ -28,6 +30,9 @@ struct ctl_boot_test {
 	u64 time;
 	bool passed;
 	char why[128];
+	/* The version. "": of one that is gone the result does not say it. */
+	char volume[CTL_NAME_MAX + 1];
+	i64 number;
 };
 
 /*
@@ -35,6 +40,11 @@ struct ctl_boot_test {
  * the directory there is none; a result that cannot be read is no result.
  */
 int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret);
+/*
+ * Append the last one of each volume that has versions, also if the version that was tested is
+ * gone, sorted by uid.
+ */
+int ctl_boot_tests_last(const struct ctl *ctl, struct rd_buffer *ret);
 /* Find that of @uid among them, or NULL. */
 const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u64 uid);
 
@@ -45,7 +55,7 @@ int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const 
 		      size_t len);
 /* Write the result. Says what is wrong. */
 int ctl_boot_test_write(const struct ctl *ctl, const struct ctl_boot_test *test);
-/* Remove what is there of versions that are gone, which does no harm if it fails. */
+/* Remove what nobody needs of versions that are gone, which does no harm if it fails. */
 void ctl_boot_tests_clear(struct ctl *ctl);
 
 #endif

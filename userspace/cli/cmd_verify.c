@@ -242,8 +242,10 @@ static int write_result(struct test *test, const struct ctl_version *version)
 		.uid = version->version.uid,
 		.time = time(NULL),
 		.passed = test->report.passed,
+		.number = version->version.number,
 	};
 
+	snprintf(result.volume, sizeof(result.volume), "%s", version->volume);
 	snprintf(result.why, sizeof(result.why), "%s", test->report.why);
 	return ctl_boot_test_write(test->ctl, &result);
 }

@@ -184,39 +184,21 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 				volume->elsewhere = one->time;
 }
 
-static void add_boot(struct rd_buffer *volumes, const char *name, const struct rd_version *version,
-		     const struct ctl_boot_test *test)
-{
-	struct ctl_volume_stats *volume;
-
-	rd_each(volume, volumes) {
-		if (strcmp(volume->name, name) ||
-		    (volume->boot_time != CTL_UNKNOWN && volume->boot_time > test->time))
-			continue;
-		volume->boot_time = test->time;
-		volume->boot_passed = test->passed;
-		volume->boot_number = version->number;
-	}
-}
-
 static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
 {
-	RD_ROW struct rd_row *rows = NULL;
 	RD_BUFFER struct rd_buffer tests = { 0 };
 	const struct ctl_boot_test *test;
-	struct rd_version version;
-	const char *name;
-	int r = ctl_boot_tests_read(ctl, &tests);
+	struct ctl_volume_stats *volume;
+	int r = ctl_boot_tests_last(ctl, &tests);
 
-	/* Most pools have none. */
-	if (!r && tests.len)
-		r = rd_versions_kept(ctl->pool->sql, &rows);
-	while (!r && tests.len && (r = rd_next_kept(rows, &version, &name)) > 0) {
-		test = rd_version_exists(&version) ? ctl_boot_test_find(&tests, version.uid) :
-			NULL;
-		if (test)
-			add_boot(volumes, name, &version, test);
-		r = 0;
+	rd_each(test, &tests) {
+		rd_each(volume, volumes) {
+			if (strcmp(volume->name, test->volume))
+				continue;
+			volume->boot_time = test->time;
+			volume->boot_passed = test->passed;
+			volume->boot_number = test->number;
+		}
 	}
 	return r;
 }

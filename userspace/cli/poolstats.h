@@ -43,7 +43,7 @@ struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
 	struct rd_volume_stats row;	/* without the name */
 	u64 elsewhere;		/* time of the newest that another pool has, if one has any */
-	/* Of the last boot for trial of any of its versions; all unknown: there was none. */
+	/* Of the last boot for trial, maybe of a version that is gone; unknown: there was none. */
 	u64 boot_time, boot_passed, boot_number;
 };
 
