@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # What is installed for an administrator: the hook for libvirt, with a virsh that is not one;
-# what tells of a unit that failed; alerts.
+# what tells of a unit that failed; the module for each kernel; alerts.
 # shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; lib.bash
 load lib
 
@@ -218,6 +218,56 @@ log_is() { diff - log; }
 	done
 	run grep '^OnFailure' "$top"/systemd/revdedup-{metrics,failure@}.service
 	[ "$status" -eq 1 ]
+}
+
+# install_modules [RELEASE...]: by a DKMS that builds for 6.1 or later, and notes it in built; the
+# kernels have headers, but for those in $bare.
+install_modules() {
+	local release
+	mkdir -p built modules
+	for release; do
+		mkdir -p "modules/$release/build"
+		touch "modules/$release/build/Makefile"
+	done
+	for release in ${bare:-}; do
+		mkdir -p "modules/$release/kernel"
+	done
+	dkms() {
+		case $1 in
+		remove) rm -f built/* ;;
+		install)
+			[[ $4 == 6.* ]] || {
+				echo "Error! A BUILD_EXCLUSIVE directive does not match this kernel" >&2
+				return 77
+			}
+			touch "built/$4"
+			;;
+		status) ls built ;;
+		esac
+	}
+	export -f dkms
+	run "$top/scripts/dkms-install.sh" 1.0 "$PWD/modules"
+	echo "$output"
+}
+
+@test "install: a kernel for which there can be no module keeps no other from its one" {
+	bare=6.9-bare install_modules 5.10-old 6.1-new 6.12-newer
+	[ "$status" -eq 0 ]
+	[ "$(echo built/*)" = "built/6.1-new built/6.12-newer" ]
+	[[ $output == *"no module for kernel 5.10-old"* ]]
+	[[ $output == *"no headers of kernel 6.9-bare"* ]]
+	# Again, with modules that are removed first.
+	install_modules
+	[ "$status" -eq 0 ]
+	[ "$(echo built/*)" = "built/6.1-new built/6.12-newer" ]
+	rm -r modules/6.1*
+	install_modules
+	[ "$status" -eq 1 ]
+	[[ ${lines[-1]} == *"no kernel here has a module: mend what DKMS said, "* ]]
+	rm -r modules/5.10-old
+	install_modules
+	[ "$status" -eq 1 ]
+	[[ ${lines[-1]} == *"no kernel headers here: "* ]]
 }
 
 @test "alerts and dashboard: each metric is one that revdedupctl prints" {
