@@ -136,7 +136,8 @@ install-host:
 	@# The administrator may have changed or removed it.
 	[ -e "$(DESTDIR)$(HOOKDIR)" ] || \
 		install -D -m 755 systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt"
-	install -D -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
+	install -d "$(DESTDIR)$(UDEVDIR)"
+	install -m 644 systemd/*.rules "$(DESTDIR)$(UDEVDIR)"
 	[ -e "$(DESTDIR)$(CONFDIR)/revdedup.conf" ] || \
 		install -D -m 644 systemd/revdedup.conf "$(DESTDIR)$(CONFDIR)/revdedup.conf"
 	@# Otherwise attached volumes have no device after the next boot.
@@ -189,7 +190,7 @@ uninstall:
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
-		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
+		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules" "$(DESTDIR)$(UDEVDIR)/63-revdedup.rules"
 	rm -rf "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(DOCDIR)"
 	-cmp -s systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt" && \
 		rm "$(DESTDIR)$(HOOKDIR)/libvirt"

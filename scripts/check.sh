@@ -540,7 +540,7 @@ job_packages() {
 	local unit
 	make deb
 	package_has revdedup usr/sbin/revdedup{ctl,-meta} usr/share/man/man8/revdedupctl.8.gz \
-		lib/udev/rules.d/56-revdedup.rules \
+		lib/udev/rules.d/{56,63}-revdedup.rules \
 		lib/systemd/system/revdedup-attach.service || return
 	package_has revdedup-nbdkit 'usr/lib/.*/nbdkit/plugins/nbdkit-revdedup-plugin\.so' \
 		'usr/lib/sysusers\.d/revdedup-nbdkit\.conf' || return

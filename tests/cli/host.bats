@@ -420,6 +420,7 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 	grep -q '^ExecStart=/usr/local/sbin/revdedupctl attach --all' \
 		usr/local/lib/systemd/system/revdedup-attach.service
 	[ -s usr/local/lib/udev/rules.d/56-revdedup.rules ]
+	[ -s usr/local/lib/udev/rules.d/63-revdedup.rules ]
 	bash -c '. usr/local/share/bash-completion/completions/revdedupctl; complete -p revdedupctl'
 	head -n 1 usr/local/share/zsh/site-functions/_revdedupctl | grep -qx '#compdef revdedupctl'
 	[ -s usr/local/share/fish/vendor_completions.d/revdedupctl.fish ]

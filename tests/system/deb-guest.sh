@@ -108,6 +108,7 @@ conf=/etc/revdedup/revdedup.conf
 metrics=/var/lib/prometheus/node-exporter
 broken=/etc/revdedup/volumes/revdedup-vg-none
 vol=/dev/mapper/revdedup-vg-vm1
+vm2=/dev/mapper/revdedup-vg-vm2
 pool=/srv/pool/pool
 
 make_host() {
@@ -248,6 +249,34 @@ test_udev() {
 	udevadm settle
 	ok "so it is after a resume by hand" is_left_alone "$vol@1"
 	ok "and after all events again" is_ready
+	test_mdadm
+}
+
+# all_events: once more, as a boot or the update of a package has them.
+all_events() { udevadm trigger --subsystem-match=block --action=change && udevadm settle; }
+
+is_member() { property "$vm2" && grep -qx ID_FS_TYPE=linux_raid_member /tmp/property; }
+
+has_array() { tee /tmp/arrays </proc/mdstat | grep "dm-"; }
+
+# A guest that makes an array of a whole disk, and a host that has mdadm.
+test_mdadm() {
+	local mask=/etc/udev/rules.d/63-revdedup.rules
+	ok "a disk of a guest's array" mdadm --create /dev/md9 --run --force --metadata=1.2 \
+		--level=1 --raid-devices=1 "$vm2"
+	ok "which the guest has" mdadm --stop /dev/md9
+	all_events
+	ok "udev sees it" is_member
+	ok "and does not start the array" fails has_array
+	ln -s /dev/null $mask
+	udevadm control --reload
+	all_events
+	ok "but would without our rule" retry 20 0.2 has_array
+	rm $mask
+	udevadm control --reload
+	mdadm --stop --scan
+	mdadm --zero-superblock "$vm2"
+	udevadm settle
 }
 
 has_alert() { journalctl -t revdedup -p alert | grep -F "revdedup-scrub.service failed: "; }
@@ -345,8 +374,6 @@ second_boot() {
 }
 
 # --- a boot with a module that does not load
-
-vm2=/dev/mapper/revdedup-vg-vm2
 
 # state_is VOLUME STATE WORDS: status says so.
 state_is() {

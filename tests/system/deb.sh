@@ -18,7 +18,7 @@ root=$build/root
 
 packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers kmod
 	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0
-	linux-headers-6.12-cloud-amd64 lvm2 make mount nbdkit procps systemd
+	linux-headers-6.12-cloud-amd64 lvm2 make mdadm mount nbdkit procps systemd
 	thin-provisioning-tools udev util-linux xxd)
 
 release=$(<"$(scripts/kernels.sh 6.12)/release")
