@@ -110,7 +110,8 @@ def wait_for(port, process):
         try:
             if ask(port, "query", query="revdedup_pool_up")["result"]:
                 return
-        except OSError:
+        except (OSError, json.JSONDecodeError):
+            # It does not listen yet, or says in plain words that it is not ready (503).
             pass
         time.sleep(0.1)
     with open("prometheus.log", encoding="utf-8") as log:
