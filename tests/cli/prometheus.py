@@ -5,8 +5,9 @@ Usage: prometheus.py [--ctl PROGRAM]
 
 Let a real Prometheus read what 'revdedupctl metrics' prints for a pool of two, load the rules of
 systemd/examples, and ask it for each expression of the dashboard and of the rules: those of the
-dashboard must have an answer. Metrics of attached volumes are taken from their names in
-cmd_metrics.c, with the value 1.
+dashboard must have an answer, and rules that compare a volume's labels must find the right volume.
+Metrics of attached volumes are taken from their names in cmd_metrics.c, with the value 1: vm1 has a
+version in the pool, vm2 never had one.
 """
 
 import argparse
@@ -25,6 +26,12 @@ import urllib.request
 
 TREE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 EXAMPLES = os.path.join(TREE, "systemd", "examples")
+# The volumes that a rule finds at once, before it waits for as long as "for" says.
+FOUND = {
+    "RevdedupNoVersion": set(),
+    "RevdedupNeverKept": {"vm2"},
+    "RevdedupVolumeNeedsAttention": {"vm1", "vm2"},
+}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--ctl", default=os.path.join(TREE, "build", "unit", "bin", "revdedupctl"))
@@ -55,7 +62,7 @@ def make_metrics():
         result.write("time 1700000000\npassed 1\nwhy the guest's agent answers\n")
     text = ctl("metrics")
     for name in devices:
-        text += f'revdedup_{name}{{volume="vm1"}} 1\n'
+        text += "".join(f'revdedup_{name}{{volume="{volume}"}} 1\n' for volume in ("vm1", "vm2"))
     return text
 
 
@@ -131,10 +138,17 @@ def check(port):
                   f"{'' if good else ' -> ' + json.dumps(answer)}")
     rules = [rule for group in ask(port, "rules")["groups"] for rule in group["rules"]]
     for rule in rules:
-        good = "error" not in ask(port, "query", query=rule["query"]) and rule["health"] != "err"
+        answer = ask(port, "query", query=rule["query"])
+        found = {sample["metric"].get("volume") for sample in answer.get("result", [])}
+        good = ("error" not in answer and rule["health"] != "err"
+                and found == FOUND.get(rule["name"], found))
         failed += not good
-        print(f"{'ok' if good else 'not ok'} {rule['name']}")
-    return failed or not rules
+        print(f"{'ok' if good else 'not ok'} {rule['name']}"
+              f"{'' if good else ' -> ' + json.dumps(answer)}")
+    missing = FOUND.keys() - {rule["name"] for rule in rules}
+    for name in missing:
+        print(f"not ok there is no rule {name}")
+    return failed or missing
 
 
 with tempfile.TemporaryDirectory() as work:

@@ -208,6 +208,9 @@ first_boot() {
 	ok "with one there are" runs metrics
 	ok "of the pool" grep 'revdedup_pool_scrub_damaged_versions{.*} 0' $metrics/revdedup.prom
 	ok "and of volumes" grep 'revdedup_device_tracked{volume="vg/vm3"} 1' $metrics/revdedup.prom
+	# The rules for Prometheus compare both.
+	ok "by one name" grep 'revdedup_volume_latest_timestamp_seconds{volume="vg/vm3"}' \
+		$metrics/revdedup.prom
 	ok "without a file there is no report" is_skipped report
 	sed -i 's|^#html = .*|html = /srv/report.html|' $conf
 	# systemd forgets at once what ran, as nothing refers to the unit yet.
