@@ -26,13 +26,27 @@ requires() {
 	done
 }
 
-# preun PACKAGE ARGUMENT: run what rpm runs before that goes, with the configuration of the tree.
+# preun PACKAGE ARGUMENT: run what rpm runs before that goes, with the configuration of the tree,
+# and a systemctl that only notes what it is told, in $build/told.
 preun() {
+	rm -f "$build/told"
 	rpm -qp --scripts "$build/rpms/$1"-[0-9]*.rpm |
 		sed -n '/^preuninstall scriptlet/,/^[a-z]* scriptlet/{/scriptlet/d; p}' |
 		sed "s|/etc/revdedup|$root&|" >"$build/preun"
-	[ -s "$build/preun" ] && sh "$build/preun" "$2"
+	[ -s "$build/preun" ] && PATH=$build/bin:$PATH sh "$build/preun" "$2"
 }
+
+# stops_all: the last one stops and disables the unit for volumes, and each timer that there is.
+stops_all() {
+	local unit
+	cat "$build/told"
+	for unit in revdedup-attach.service systemd/*.timer; do
+		unit=${unit##*/}
+		grep -qw "disable --now.* $unit" "$build/told" || { echo "not $unit"; return 1; }
+	done
+}
+
+stops_none() { [ ! -e "$build/told" ]; }
 
 has_files() {
 	local file
@@ -76,7 +90,10 @@ modules=$root/lib/modules/$release/extra/revdedup
 is_of_kernel() { modinfo -F vermagic "$modules/dm-revdedup.ko" | grep "^$release "; }
 
 rm -rf "$build"
-mkdir -p "$root" "$build/rpms"
+mkdir -p "$root" "$build"/{bin,rpms}
+# shellcheck disable=SC2016 # for sh
+printf '#!/bin/sh\necho "$@" >>"%s"\n' "$build/told" >"$build/bin/systemctl"
+chmod 755 "$build/bin/systemctl"
 ok "they are built, and rpmlint finds no fault" make rpm
 cp build/rpm/RPMS/*/*.rpm "$build/rpms"
 ok "there are four" [ "$(find "$build/rpms" -name '*.rpm' | wc -l)" = 4 ]
@@ -105,6 +122,7 @@ dkms_builds() {
 }
 ok "the source for DKMS builds" dkms_builds
 ok "with nothing attached the programs may go" preun revdedup 0
+ok "and stop what they would leave behind" stops_all
 touch "$root/etc/revdedup/volumes/revdedup-vg-vm1"
 refuses() {
 	! preun "$1" 0 2>"$build/error" && grep -F 'revdedupctl detach VOL' "$build/error"
@@ -113,4 +131,5 @@ ok "with a volume attached they may not, and say what to do" refuses revdedup
 ok "nor may DKMS's module" refuses revdedup-dkms
 ok "nor that for one kernel" refuses kmod-revdedup
 ok "but be upgraded" preun revdedup 1
+ok "and that stops nothing" stops_none
 echo "# $number passed"
