@@ -37,6 +37,9 @@ HOOKDIR ?= /etc/revdedup/hooks.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
 PERLDIR ?= /usr/share/perl5
 CONFDIR ?= /etc/revdedup
+# Our first rules come between device mapper's own and those that make links: 55-dm.rules and
+# 60-persistent-storage-dm.rules of Debian, 10-dm.rules and 13-dm-disk.rules of all others.
+UDEVFIRST ?= $(if $(wildcard /usr/lib/udev/rules.d/10-dm.rules),12,56)
 DKMS_SRC := /usr/src/revdedup-$(VERSION)
 
 export PREFIX SBINDIR MANDIR
@@ -137,7 +140,8 @@ install-host:
 	[ -e "$(DESTDIR)$(HOOKDIR)" ] || \
 		install -D -m 755 systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt"
 	install -d "$(DESTDIR)$(UDEVDIR)"
-	install -m 644 systemd/*.rules "$(DESTDIR)$(UDEVDIR)"
+	install -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/$(UDEVFIRST)-revdedup.rules"
+	install -m 644 systemd/63-revdedup.rules "$(DESTDIR)$(UDEVDIR)"
 	[ -e "$(DESTDIR)$(CONFDIR)/revdedup.conf" ] || \
 		install -D -m 644 systemd/revdedup.conf "$(DESTDIR)$(CONFDIR)/revdedup.conf"
 	@# Otherwise attached volumes have no device after the next boot.
@@ -190,7 +194,7 @@ uninstall:
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
-		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules" "$(DESTDIR)$(UDEVDIR)/63-revdedup.rules"
+		$(addprefix "$(DESTDIR)$(UDEVDIR)"/,$(addsuffix -revdedup.rules,$(UDEVFIRST) 63))
 	rm -rf "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(DOCDIR)"
 	-cmp -s systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt" && \
 		rm "$(DESTDIR)$(HOOKDIR)/libvirt"

@@ -430,6 +430,9 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 	[ "$(<root/etc/revdedup/revdedup.conf)" = mine ]
 	make -s uninstall DESTDIR="$PWD/root"
 	[ "$(find root -type f)" = root/etc/revdedup/revdedup.conf ]
+	# Where device mapper's rules are 10-dm.rules and 13-dm-disk.rules.
+	make -s install-host UDEVFIRST=12 DESTDIR="$PWD/root"
+	[ "$(cd root/usr/local/lib/udev/rules.d && echo *)" = "12-revdedup.rules 63-revdedup.rules" ]
 	# The two numbers that are kept by hand.
 	grep -q "^revdedup ($(sed -n 's/^VERSION := //p' Makefile)) " "$top/debian/changelog"
 }

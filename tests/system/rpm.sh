@@ -54,7 +54,7 @@ has_files() {
 		usr/share/man/man5/revdedup.conf.5.gz \
 		usr/lib/systemd/system/revdedup-attach.service \
 		usr/lib/systemd/system-preset/80-revdedup.preset \
-		usr/lib/udev/rules.d/{56,63}-revdedup.rules \
+		usr/lib/udev/rules.d/{12,63}-revdedup.rules \
 		etc/revdedup/{revdedup.conf,hooks.d/libvirt} \
 		usr/libexec/revdedup/tell-failure \
 		usr/share/bash-completion/completions/revdedupctl \

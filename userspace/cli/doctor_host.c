@@ -331,16 +331,21 @@ static int check_udev(struct ctl_finding *ret)
 	static const char *const dirs[] = {
 		"/etc/udev", "/run/udev", "/usr/local/lib/udev", "/usr/lib/udev", "/lib/udev",
 	};
+	/* Debian's packages have the first one, RPMs the second: device mapper's rules differ. */
+	static const char *const names[] = { "56-revdedup.rules", "12-revdedup.rules" };
 	char path[LINE];
-	unsigned int i;
+	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
-		snprintf(path, sizeof(path), "%s/rules.d/56-revdedup.rules", dirs[i]);
-		if (!access(path, R_OK))
-			return ctl_find_that(ret, CTL_FINDING_OK, "'%s'", path);
+		for (j = 0; j < ARRAY_SIZE(names); j++) {
+			snprintf(path, sizeof(path), "%s/rules.d/%s", dirs[i], names[j]);
+			if (!access(path, R_OK))
+				return ctl_find_that(ret, CTL_FINDING_OK, "'%s'", path);
+		}
 	}
 	ctl_find_that(ret, state_of_missing(),
-		      "udev has no 56-revdedup.rules: a mount by UUID may bypass tracking");
+		      "udev has neither %s nor %s: a mount by UUID may bypass tracking",
+		      names[0], names[1]);
 	return ctl_mend_by_package(ret, "--reinstall revdedup", "revdedup");
 }
 
