@@ -294,7 +294,7 @@ int delete_version(struct model_volume *volume, unsigned int nr)
 	load_version(volume, nr, &version);
 	r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, version.volume, true, "the volume");
 	if (!r)
-		r = rd_delete(pool, &version);
+		r = rd_delete(pool, &version, NULL, NULL);
 	rd_lock_drop(&lock);
 	return r ? r : rd_free_queue(pool);
 }

@@ -47,6 +47,60 @@ stop_in() {
 		fail_test "was not $stopped: $(cat out/stopped)"
 }
 
+# three: vm1@1 to vm1@3, each of another block.
+three() {
+	local nr
+	must init --compression none pool --size 512M --reserve 1M
+	for nr in 1 2 3; do
+		blocks "$nr" "$nr" 1
+		snapshot vm1 "$nr" "$nr"
+	done
+}
+
+# went_on STATUS LINE: what was stopped goes on, and ends with that, and this line of output.
+went_on() {
+	local status=0
+	kill -CONT "$pid"
+	wait "$pid" || status=$?
+	pid=
+	[ "$status" -eq "$1" ] || fail_test "$stopped: status $status: $(cat out/stopped)"
+	grep -qFx "$2" out/stopped || fail_test "$stopped: $(cat out/stopped)"
+}
+
+@test "a version that is protected just before it is deleted stays" {
+	three
+	# The last step before the version is ended.
+	stop_in catalog-begin:2 delete vm1@3
+	must protect vm1@3
+	went_on 1 "revdedupctl: vm1@3 is protected"
+	grep -q "to allow it: 'revdedupctl unprotect vm1@3'" out/stopped
+	all_right
+	stop_in catalog-begin:2 prune --keep-last 1
+	must protect vm1@1
+	went_on 0 "revdedupctl: warning: vm1@1 was skipped: it was protected meanwhile"
+	rm want/vm1@2
+	all_right
+}
+
+@test "prune leaves what was tagged since it began" {
+	three
+	stop_in delete-rows prune --keep-last 1 --keep-tag gold --json
+	must tag vm1@2 +gold
+	went_on 0 '{"type": "skipped", "version": "vm1@2"}'
+	rm want/vm1@1
+	all_right
+	must tag vm1@2 +silver -gold
+	# Also just before it is ended.
+	stop_in catalog-begin:2 prune --keep-last 1 --keep-tag gold
+	must tag vm1@2 +gold
+	went_on 0 "revdedupctl: warning: vm1@2 was skipped: it was tagged meanwhile"
+	all_right
+	must tag vm1@2 -gold
+	must prune --keep-last 1 --keep-tag gold
+	rm want/vm1@2
+	all_right
+}
+
 @test "slots that are queued while others of their frame are given back" {
 	must init --compression none pool --size 512M --reserve 1M
 	blocks 1 0 512

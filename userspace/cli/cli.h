@@ -422,11 +422,15 @@ void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies);
 
 /* --- cmd_delete.c */
 
+/* Does a rule keep @version as it is now? Asked within a transaction of the catalog, too. */
+typedef int ctl_keeps(struct ctl *ctl, const struct rd_version *version, bool *ret);
+
 /*
- * Delete all of them, and print so. The pool is open for writing. @skip_locked: leave
- * versions that another command has locked, and return CTL_LOCKED in the end.
+ * Delete all of them, and print so. The pool is open for writing. @keeps: NULL, or leave versions
+ * that it keeps or that are protected by now, and those that another command has locked; for
+ * these return CTL_LOCKED in the end.
  */
-int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked);
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, ctl_keeps *keeps);
 
 /* Print what that would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);

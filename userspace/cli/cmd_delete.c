@@ -22,46 +22,64 @@ static int refuse_protected(const struct ctl_version *version)
 
 /* --- one version */
 
-/* Delete a version that is locked, and whose volume is locked. */
-static int delete_locked(struct ctl *ctl, struct ctl_version *version)
+struct deletion {
+	struct ctl *ctl;
+	ctl_keeps *keeps;	/* what other commands keep is skipped; NULL: an error */
+	i64 locked_volume;	/* the last volume that another command had locked */
+
+	/* Of the version at hand: */
+	bool is_locked;		/* another command has locked it or its volume */
+	bool is_kept;		/* it is protected, or a rule keeps it, by now */
+};
+
+static int may_delete(void *ctx, const struct rd_version *version)
 {
+	struct deletion *deletion = ctx;
+	int r = 0;
+
+	if (deletion->keeps)
+		r = deletion->keeps(deletion->ctl, version, &deletion->is_kept);
+	return r ? r : deletion->is_kept ? -EPERM : 0;
+}
+
+/* Delete a version that is locked, and whose volume is locked. */
+static int delete_locked(struct deletion *deletion, struct ctl_version *version)
+{
+	struct ctl *ctl = deletion->ctl;
 	int r;
 
 	/* A deletion that was interrupted comes first. */
 	r = rd_finish_volume(ctl->pool, version->version.volume);
 	if (!r)
 		r = ctl_find_again(ctl, version);
-	if (!r && version->version.is_protected)
-		return refuse_protected(version);
 	if (r)
 		return r;
-	r = rd_delete(ctl->pool, &version->version);
+	r = rd_delete(ctl->pool, &version->version, may_delete, deletion);
 	ctl_progress_clear(&ctl->progress);
-	if (r)
+	if (r == -EPERM && version->version.is_protected) {
+		deletion->is_kept = true;
+		return deletion->keeps ? r : refuse_protected(version);
+	}
+	if (r && !deletion->is_kept)
 		rd_hint("%s may be half deleted: in that case the next command that writes to the pool deletes the rest",
 			version->name);
 	return r;
 }
 
-/* The locks that other commands hold. */
-struct locked {
-	i64 volume;		/* the last volume that was locked */
-	bool is_it;		/* is this version or its volume locked? */
-};
-
-static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
-		       struct locked *locked, struct rd_lock *ret)
+static int lock_volume(struct deletion *deletion, const struct ctl_version *version,
+		       struct rd_lock *ret)
 {
 	char what[CTL_NAME_MAX + 16];
 	int r;
 
 	/* The lock of this volume was waited for and reported before. */
-	if (locked->volume == version->version.volume)
+	if (deletion->locked_volume == version->version.volume)
 		return -EBUSY;
 	snprintf(what, sizeof(what), "the volume '%s'", version->volume);
-	r = rd_pool_lock(ctl->pool, ret, RD_LOCK_VOLUME, version->version.volume, true, what);
+	r = rd_pool_lock(deletion->ctl->pool, ret, RD_LOCK_VOLUME, version->version.volume, true,
+			 what);
 	if (r == -EBUSY)
-		locked->volume = version->version.volume;
+		deletion->locked_volume = version->version.volume;
 	return r;
 }
 
@@ -77,22 +95,24 @@ static int tell_given_up(struct ctl *ctl, const struct ctl_version *version, u64
 	return r;
 }
 
-static int delete_one(struct ctl *ctl, struct ctl_version *version, struct locked *locked)
+static int delete_one(struct deletion *deletion, struct ctl_version *version)
 {
+	struct ctl *ctl = deletion->ctl;
 	struct rd_lock volume = RD_LOCK_NONE, lock = RD_LOCK_NONE;
 	bool tell = rd_verbosity > 0;
 	u64 before = 0;
 	int r;
 
-	r = lock_volume(ctl, version, locked, &volume);
+	r = lock_volume(deletion, version, &volume);
 	if (!r)
 		r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, true,
 				 version->name);
-	locked->is_it = r == -EBUSY;
+	deletion->is_locked = r == -EBUSY;
+	deletion->is_kept = false;
 	if (!r && tell)
 		r = rd_blocks_owned(ctl->pool->sql, &before);
 	if (!r)
-		r = delete_locked(ctl, version);
+		r = delete_locked(deletion, version);
 	if (!r && tell)
 		r = tell_given_up(ctl, version, before);
 	rd_lock_drop(&lock);
@@ -207,38 +227,48 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 	return r;
 }
 
-static void tell_skipped(struct ctl *ctl, const struct ctl_version *version)
+/* Is it one to leave where it is? Say so. *@ret_locked counts those that prune would delete. */
+static bool skip(const struct deletion *deletion, const struct ctl_version *version,
+		 size_t *ret_locked)
 {
-	rd_err(0, "%s was skipped", version->name);
-	if (!ctl->json)
-		return;
-	ctl_json(ctl, "skipped", "version=%s", version->name);
+	struct ctl *ctl = deletion->ctl;
+
+	if (!deletion->keeps || !(deletion->is_locked || deletion->is_kept))
+		return false;
+	if (deletion->is_locked) {
+		rd_err(0, "%s was skipped", version->name);
+		++*ret_locked;
+	} else {
+		rd_warn("%s was skipped: it was %s meanwhile", version->name,
+			version->version.is_protected ? "protected" : "tagged");
+	}
+	if (ctl->json)
+		ctl_json(ctl, "skipped", "version=%s", version->name);
+	return true;
 }
 
-static int delete_all(struct ctl *ctl, struct ctl_version *versions, size_t nr,
-		      bool skip_locked, size_t *ret_deleted, size_t *ret_skipped)
+static int delete_all(struct deletion *deletion, struct ctl_version *versions, size_t nr,
+		      size_t *ret_deleted, size_t *ret_locked)
 {
-	struct locked locked = { .volume = 0 };
 	size_t i;
 	int r = 0;
 
 	for (i = 0; i < nr && !r; i++) {
-		r = delete_one(ctl, &versions[i], &locked);
+		r = delete_one(deletion, &versions[i]);
 		if (!r) {
 			++*ret_deleted;
-			r = tell_one(ctl, &versions[i]);
-		} else if (skip_locked && locked.is_it) {
-			tell_skipped(ctl, &versions[i]);
-			++*ret_skipped;
+			r = tell_one(deletion->ctl, &versions[i]);
+		} else if (skip(deletion, &versions[i], ret_locked)) {
 			r = 0;
 		}
 	}
 	return r;
 }
 
-int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked)
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, ctl_keeps *keeps)
 {
-	size_t deleted = 0, skipped = 0;
+	struct deletion deletion = { .ctl = ctl, .keeps = keeps };
+	size_t deleted = 0, locked = 0;
 	u64 before, after;
 	int r, end;
 
@@ -248,8 +278,8 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 	/* Oldest first: a version that becomes the newest for a moment costs the most. */
 	if (nr)
 		qsort(versions, nr, sizeof(*versions), compare_versions);
-	r = delete_all(ctl, versions, nr, skip_locked, &deleted, &skipped);
-	if (deleted && (r || skipped))
+	r = delete_all(&deletion, versions, nr, &deleted, &locked);
+	if (deleted && (r || locked))
 		rd_hint("%zu of %zu versions were deleted", deleted, nr);
 	/* Space that some versions gave up is free even if deletion of another fails. */
 	if (r == -EINTR || (r && !deleted))
@@ -261,7 +291,7 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 		return r ? r : end;
 	/* Another command may have stored data meanwhile. */
 	tell_freed(ctl, before > after ? before - after : 0, false);
-	return r ? CTL_PARTLY : skipped ? CTL_LOCKED : 0;
+	return r ? CTL_PARTLY : locked ? CTL_LOCKED : 0;
 }
 
 /* --- the command */
@@ -336,7 +366,7 @@ static int delete(struct ctl *ctl, struct rd_buffer *found)
 	versions = (struct ctl_version *)found->data;
 	nr = remove_twins(versions, found->len / sizeof(*versions));
 	if (!dry)
-		return ctl_delete(ctl, versions, nr, false);
+		return ctl_delete(ctl, versions, nr, NULL);
 	tell_dry(ctl, versions, nr);
 	return ctl_delete_dry(ctl, versions, nr);
 }

@@ -87,18 +87,24 @@ static bool has_kept_tag(const struct ctl *ctl, const struct rd_buffer *tags)
 	return false;
 }
 
-static int fill_item(struct ctl *ctl, const struct rd_version *version,
-		     struct ctl_keep_item *item)
+/* Also when its turn comes: hours after the plan another command may have tagged it. */
+static int keeps_tagged(struct ctl *ctl, const struct rd_version *version, bool *ret)
 {
 	RD_BUFFER struct rd_buffer tags = { 0 };
 	int r = ctl_tags(ctl, version, &tags);
 
+	*ret = !r && has_kept_tag(ctl, &tags);
+	return r;
+}
+
+static int fill_item(struct ctl *ctl, const struct rd_version *version,
+		     struct ctl_keep_item *item)
+{
 	*item = (struct ctl_keep_item){
 		.time = version->time,
 		.is_protected = version->is_protected,
-		.is_tagged = !r && has_kept_tag(ctl, &tags),
 	};
-	return r;
+	return keeps_tagged(ctl, version, &item->is_tagged);
 }
 
 static void print_json(struct prune *prune, const struct ctl_version *version,
@@ -209,7 +215,7 @@ static int prune_planned(struct prune *prune)
 	size_t nr = prune->delete.len / sizeof(*versions);
 
 	return prune->dry ? ctl_delete_dry(prune->ctl, versions, nr) :
-		ctl_delete(prune->ctl, versions, nr, true);
+		ctl_delete(prune->ctl, versions, nr, keeps_tagged);
 }
 
 int cmd_prune(struct ctl *ctl)

@@ -133,13 +133,29 @@ int rd_delete_resume(struct rd_pool *pool, struct rd_version *version)
 	return r ? r : rd_reverse_superseded(pool, version->volume);
 }
 
-/* Leases come and go without the lock of the volume. */
-static int end_version(struct rd_sql *sql, struct rd_version *version)
+/* To protect a version takes no lock of the volume. One that is HELD is deleted to users. */
+static int may_end(struct rd_sql *sql, struct rd_version *version, rd_may_delete *may, void *ctx)
+{
+	struct rd_version now;
+	int r;
+
+	r = rd_version_by_id(sql, version->id, &now);
+	if (r || !rd_version_exists(&now))
+		return r;
+	version->is_protected = now.is_protected;
+	return now.is_protected ? -EPERM : may ? may(ctx, &now) : 0;
+}
+
+/* Leases come and go without the lock of the volume, too. */
+static int end_version(struct rd_sql *sql, struct rd_version *version, rd_may_delete *may,
+		       void *ctx)
 {
 	u64 leases;
 	int r;
 
-	r = rd_lease_count(sql, version, &leases);
+	r = may_end(sql, version, may, ctx);
+	if (!r)
+		r = rd_lease_count(sql, version, &leases);
 	if (r)
 		return r;
 	version->state = leases ? RD_VERSION_HELD : RD_VERSION_DELETING;
@@ -158,14 +174,17 @@ static int undo_partial(struct rd_pool *pool, const struct rd_version *version)
 	return r ? r == -ENOENT ? 0 : r : rd_undo_version(pool->sql, other.id);
 }
 
-int rd_delete(struct rd_pool *pool, struct rd_version *version)
+int rd_delete(struct rd_pool *pool, struct rd_version *version, rd_may_delete *may, void *ctx)
 {
 	int r;
 
 	if (version->state == RD_VERSION_PARTIAL)
 		return rd_undo_version(pool->sql, version->id);
-	r = undo_partial(pool, version);
+	/* Before something is undone for it, and again when nothing can change any more. */
+	r = may_end(pool->sql, version, may, ctx);
 	if (!r)
-		r = rd_catalog_do(pool->sql, end_version(pool->sql, version));
+		r = undo_partial(pool, version);
+	if (!r)
+		r = rd_catalog_do(pool->sql, end_version(pool->sql, version, may, ctx));
 	return r || version->state == RD_VERSION_HELD ? r : rd_delete_resume(pool, version);
 }

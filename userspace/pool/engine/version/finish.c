@@ -42,7 +42,7 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 		if (version.state == RD_VERSION_NEW)
 			r = rd_reverse(pool, &version, NULL, &waiting);
 		else if (version.state == RD_VERSION_HELD)
-			r = rd_delete(pool, &version);
+			r = rd_delete(pool, &version, NULL, NULL);
 		else
 			r = rd_delete_resume(pool, &version);
 		if (r)

@@ -37,10 +37,17 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume);
 int rd_finish_volumes(struct rd_pool *pool);
 
 /*
- * Delete a version that exists, or is PARTIAL, of a volume that is locked and finished. Its state
- * is HELD then if it is still there for a device.
+ * Say whether a version that exists, as @version has it now, may be deleted: 0, or an error. It is
+ * asked twice, the second time within the transaction that ends the version.
  */
-int rd_delete(struct rd_pool *pool, struct rd_version *version);
+typedef int rd_may_delete(void *ctx, const struct rd_version *version);
+
+/*
+ * Delete a version that exists, or is PARTIAL, of a volume that is locked and finished. Its state
+ * is HELD then if it is still there for a device. @may: NULL, or asked with @ctx. -EPERM, with
+ * is_protected set, without a message: it is protected by now.
+ */
+int rd_delete(struct rd_pool *pool, struct rd_version *version, rd_may_delete *may, void *ctx);
 /* Delete the rest of a version whose state is DELETING. */
 int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
 
