@@ -93,6 +93,28 @@ meanwhile() {
 	must check
 }
 
+# given_up RSH: an end that is started by that, and says nothing any more, costs the patience only.
+given_up() {
+	local status=0
+	timeout 200 "${ctl[@]}" --pool other send v --to "x:$PWD/pool" --rsh "$1" >said 2>&1 \
+		</dev/null 3>&- || status=$?
+	[ "$status" -eq 1 ] || fail_test "'$1': status $status: $(<said)"
+	[ "$(<said)" = "revdedupctl: nothing was heard from x for 1 seconds" ] ||
+		fail_test "'$1': $(<said)"
+}
+
+@test "an end that is silent and does not end is ended" {
+	patience=1
+	make_ends
+	given_up 'sleep 600 #'
+	# As if it waited for a disk: SIGTERM does not end it.
+	# shellcheck disable=SC2016 # it is another shell that expands it
+	given_up 'sh -c '\''trap "" TERM; echo $$ >pid; while :; do sleep 0.1; done'\'' #'
+	! kill -0 "$(<pid)" 2>/dev/null || fail_test "it still runs"
+	# Here the pipe to it is full.
+	PATH=$(dirname "${ctl[-1]}"):$PATH given_up "$BATS_TEST_DIRNAME/../cli/stream-relay.py hold 700000"
+}
+
 # Else a program that knows no such version takes it for damage, instead of refusing the pool.
 @test "a version that arrives is announced before it is there" {
 	local nr copy

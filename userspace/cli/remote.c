@@ -9,11 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "names.h"
 #include "remedies.h"
 #include "remote.h"
 
 #define MAX_PROGRAM	1000
+#define KILL_MS		3000
+#define STEP_US		20000
 
 static int refuse(const struct ctl *ctl, const char *text)
 {
@@ -168,18 +171,48 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 	return r ? ctl_remote_end(remote, r) : 0;
 }
 
+static bool has_ended(pid_t pid, unsigned int ms)
+{
+	u64 end = rd_now_us() + ms * 1000ULL;
+
+	do {
+		if (waitpid(pid, NULL, WNOHANG))
+			return true;
+		usleep(STEP_US);
+	} while (rd_now_us() < end);
+	return false;
+}
+
+/*
+ * Do not wait without limit where the work has failed: ssh lives as long as the connection does,
+ * and a disk that does not answer can hold serve for ever. One that has been silent for the whole
+ * patience gets no more of it. Not even SIGKILL ends what waits for a disk of this host.
+ */
+static void make_end(const struct ctl_remote *remote)
+{
+	if (!remote->wire.is_given_up && has_ended(remote->pid, remote->wire.patience * 1000))
+		return;
+	kill(remote->pid, SIGTERM);
+	if (has_ended(remote->pid, KILL_MS))
+		return;
+	kill(remote->pid, SIGKILL);
+	has_ended(remote->pid, KILL_MS);
+}
+
 int ctl_remote_end(struct ctl_remote *remote, int r)
 {
 	const char *why = ctl_first_error();
-	int status;
 
 	if (r && r != -EREMOTEIO)
 		rd_wire_fail(&remote->wire, why[0] ? why : "it failed");
 	remote->progress->wire = NULL;
 	rd_wire_end(&remote->wire);
 	close(remote->wire.in);
-	while (waitpid(remote->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (r)
+		make_end(remote);
+	else
+		while (waitpid(remote->pid, NULL, 0) < 0 && errno == EINTR)
+			;
 	if (r == -EPIPE && remote->host[0] && !remote->wire.received)
 		rd_hint("is revdedupctl installed there, and the name of the host right?");
 	return r;

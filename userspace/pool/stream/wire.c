@@ -143,6 +143,7 @@ static int look_at_clock(struct rd_wire *wire)
 	u64 now = rd_now_us();
 
 	if (wire->in >= 0 && now - wire->heard > wire->patience * 1000000ULL) {
+		wire->is_given_up = true;
 		rd_err(0, "nothing was heard from %s for %u seconds", wire->peer, wire->patience);
 		return -ETIMEDOUT;
 	}
@@ -392,6 +393,11 @@ void rd_wire_fail(struct rd_wire *wire, const char *text)
 	if (wire->out < 0 || wire->in < 0 || wire->is_over || wire->is_done)
 		return;
 	/* What was put before, of which a part may be written, comes first. */
-	if (!put(wire, RD_REC_ERROR, text, strlen(text) + 1))
+	if (put(wire, RD_REC_ERROR, text, strlen(text) + 1))
+		return;
+	/* It is not waited for once more. */
+	if (wire->is_given_up)
+		write_out(wire);
+	else
 		rd_wire_flush(wire);
 }

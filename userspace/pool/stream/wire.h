@@ -33,6 +33,7 @@ struct rd_wire {
 	u64 spoken, heard;		/* when, in us */
 	bool is_over;			/* the other side has closed */
 	bool is_done;			/* it was told so */
+	bool is_given_up;		/* it was silent for as long as the patience */
 	int flags[2];			/* of in and out, as they were, + 1; 0: not changed */
 };
 
