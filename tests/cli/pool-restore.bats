@@ -30,6 +30,39 @@ load pool
 	cmp 3.img guest.img
 }
 
+# unread COMMAND...: run it with a stdout that nobody reads any more; its stderr is in the file said.
+unread() {
+	status=0
+	mkfifo unread
+	# A pipe without a reader.
+	exec 8<>unread
+	exec 9>unread
+	exec 8>&-
+	env --default-signal=PIPE "$build/bin/revdedupctl" "$@" >&9 2>said || status=$?
+	exec 9>&-
+	rm unread
+}
+
+@test "what changes something goes on to its end if its output is no longer read" {
+	make_versions
+	# So slowly that it says how far it is.
+	unread restore vm1@1 --to r.img --rate 1M --json
+	[ "$status" -eq 1 ]
+	[ "$(<said)" = "revdedupctl: cannot write to stdout: the output is incomplete" ]
+	cmp 1.img r.img
+	unread delete vm1@1 vm1@2
+	[ "$status" -eq 1 ]
+	must list
+	[ "${#lines[@]}" -eq 2 ]
+	# What only prints ends as other programs do, and without a word.
+	for verb in list check "delete --dry-run vm1@3"; do
+		# shellcheck disable=SC2086 # words
+		unread $verb
+		[ "$status" -eq 141 ]
+		[ ! -s said ]
+	done
+}
+
 @test "restore: what is in use or of the pool under another name" {
 	local file
 	make_versions

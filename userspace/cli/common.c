@@ -2,7 +2,6 @@
 /* Functions that the commands of revdedupctl share. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,9 +146,6 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 		tell_exports(path);
 	if (r)
 		return r;
-	/* A command that changes the pool goes on even if its output is no longer read. */
-	if (mode != RD_POOL_READ)
-		signal(SIGPIPE, SIG_IGN);
 	ctl->pool->pace.rate = rate;
 	ctl->pool->lease_ops = &rd_host_lease_ops;
 	return 0;

@@ -285,10 +285,30 @@ static int exit_code(int r)
 	return r < 0 ? CTL_FAILED : r;
 }
 
+/* Does it change nothing: neither the pool, nor a target, nor this host? */
+static bool only_prints(const struct ctl *ctl)
+{
+	static int (*const all[])(struct ctl *ctl) = {
+		cmd_check, cmd_complete, cmd_config, cmd_diff, cmd_doctor, cmd_dump, cmd_files,
+		cmd_find, cmd_help, cmd_list, cmd_metrics, cmd_report, cmd_scrub, cmd_show,
+		cmd_stats, cmd_status, cmd_version,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		if (ctl->command->run == all[i])
+			return true;
+	return ctl_has(ctl, CTL_OPT_DRY_RUN);
+}
+
 static int run(struct ctl *ctl)
 {
-	int r = ctl->command->run(ctl);
+	int r;
 
+	/* A command that changes something goes on to its end even if nobody reads what it says. */
+	if (!only_prints(ctl))
+		signal(SIGPIPE, SIG_IGN);
+	r = ctl->command->run(ctl);
 	/* What it was about is gone. */
 	ctl_progress_begin(&ctl->progress, NULL);
 	r = ctl_close(ctl, r);
