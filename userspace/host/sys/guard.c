@@ -44,7 +44,7 @@ static int watch(const struct rd_guard *guard, int fd)
 
 int rd_guard_begin(struct rd_guard *guard)
 {
-	int ends[2];
+	int ends[2], r;
 
 	/* Not a pipe: writing to one without a reader would kill the command. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
@@ -54,17 +54,20 @@ int rd_guard_begin(struct rd_guard *guard)
 		close(ends[1]);
 		_exit(watch(guard, ends[0]));
 	}
+	r = -errno;
 	close(ends[0]);
 	guard->fd = ends[1];
 	if (guard->pid > 0)
 		return 0;
 	close(ends[1]);
-	return rd_err(-errno, "cannot start a process");
+	/* There is none to end. */
+	guard->pid = 0;
+	return rd_err(r, "cannot start a process");
 }
 
 int rd_guard_end(struct rd_guard *guard)
 {
-	int status;
+	int status = 0;
 
 	send(guard->fd, "", 1, MSG_NOSIGNAL);
 	close(guard->fd);
