@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/inject.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "host/sys/run.h"
 #include "freeze_guest.h"
@@ -16,8 +17,8 @@
 #define GUARD_MS	(60 * 1000)
 /* So often the agent is to say that nothing is frozen, with so much between. */
 #define CALM		4
-#define STEP_US		500000
-#define STEPS		240
+#define STEP_MS		500
+#define THAW_MS		(120 * 1000)
 
 /* 1: frozen; 0: thawed; -EREMOTEIO: there is no agent that answers. */
 static int ask_status(const struct rd_domain *domain)
@@ -32,25 +33,42 @@ static int ask_status(const struct rd_domain *domain)
 	return r;
 }
 
+/* Only a list says so: where libvirt does not answer, the guest may be as it was. */
 static bool is_gone(const struct rd_domain *domain)
 {
-	return rd_virsh(domain->name, true, NULL, "domid", NULL, NULL, NULL);
+	RD_BUFFER struct rd_buffer text = { 0 };
+	char *rest, *name;
+
+	if (rd_virsh("--name", true, &text, "list", NULL, NULL, NULL))
+		return false;
+	rest = (char *)text.data;
+	while ((name = strsep(&rest, "\n")))
+		if (!strcmp(name, domain->name))
+			return false;
+	return true;
+}
+
+static int hint_at_thaw(const struct rd_domain *domain)
+{
+	rd_err(0, "the guest '%s' may still be frozen", domain->name);
+	rd_hint("'virsh domfsthaw %s' thaws it", domain->name);
+	return -EIO;
 }
 
 /* Until it is certain: a freeze that was given up may still come. */
 static int thaw(const struct rd_domain *domain, unsigned int calm)
 {
-	unsigned int i, seen = 0;
+	unsigned int i, seen = 0, steps = rd_patience_ms(THAW_MS) / STEP_MS;
 
-	for (i = 0; i < STEPS && seen < calm; i++) {
+	for (i = 0; i < steps && seen < calm; i++) {
 		rd_virsh(domain->name, true, NULL, "domfsthaw", NULL, NULL, NULL);
 		if (is_gone(domain))
 			return 0;
 		seen = ask_status(domain) ? 0 : seen + 1;
 		if (seen < calm)
-			usleep(STEP_US);
+			usleep(STEP_MS * 1000);
 	}
-	return seen < calm ? -EIO : 0;
+	return seen < calm ? hint_at_thaw(domain) : 0;
 }
 
 /* The virsh that freezes may not have asked yet, and outlives the command. */
@@ -77,16 +95,9 @@ static int freeze(const struct rd_domain *domain)
 	return r;
 }
 
-static int hint_at_thaw(const struct rd_domain *domain)
-{
-	rd_err(0, "the guest '%s' may still be frozen", domain->name);
-	rd_hint("'virsh domfsthaw %s' thaws it", domain->name);
-	return -EIO;
-}
-
 static int with_agent(struct rd_domain *domain)
 {
-	int r, late, frozen;
+	int r, late, left, frozen;
 
 	domain->thaw = (struct rd_guard){ .end = thaw_late, .ctx = domain, .limit_ms = GUARD_MS };
 	r = rd_guard_begin(&domain->thaw);
@@ -97,8 +108,8 @@ static int with_agent(struct rd_domain *domain)
 	if (!r)
 		r = rd_domain_begin_backup(domain);
 	/* It is asked once where the freeze has answered. */
-	if (thaw(domain, frozen ? 1 : CALM))
-		r = r ? r : hint_at_thaw(domain);
+	left = thaw(domain, frozen ? 1 : CALM);
+	r = r ? r : left;
 	late = rd_guard_end(&domain->thaw);
 	if (late == -ETIME && !r)
 		rd_warn("the guest '%s' was thawed before the moment: its file systems are as after a loss of power",
