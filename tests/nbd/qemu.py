@@ -12,6 +12,8 @@ was written. The QEMU has no processor; its monitor writes in the place of a gue
             is in the next one
   kills     a snapshot is killed at each of its steps, the next one finds all that was written,
             and nothing is left in QEMU
+  silence   a snapshot is killed while QEMU does not answer: its volume is free at once, and nothing
+            is left in QEMU when that answers again
   home      a guest has an old version as its disk at once, by an export, writes to it, and QEMU
             copies it to a file meanwhile
   refusals  no such disk, no such socket, a socket that another program has, an NBD server that is
@@ -371,6 +373,30 @@ def test_kills():
     qemu.end()
 
 
+def test_silence():
+    """See above."""
+    qemu = Qemu("silence")
+    qemu.start()
+    write_some(qemu, 3)
+    os.environ["REVDEDUP_PATIENCE"] = "1000"
+    process = snapshot(qemu, "silence", fail="fleece-exported=stop", wait=False)
+    del os.environ["REVDEDUP_PATIENCE"]
+    wait_stopped(process)
+    qemu.process.send_signal(signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    # Longer than its guard waits for one answer.
+    time.sleep(4)
+    status, output = ctl("snapshot", "silence", "--from", __file__)
+    check(not status, output)
+    qemu.process.send_signal(signal.SIGCONT)
+    qemu.check_let_go()
+    made = must(snapshot(qemu, "silence"))
+    compare("silence", made["number"], qemu.content)
+    qemu.check_clean()
+    qemu.end()
+
+
 def test_refusals():
     """See above."""
     qemu = Qemu("refusals")
@@ -430,8 +456,8 @@ def test_refusals():
     qemu.end()
 
 
-tests = {"random": test_random, "moment": test_moment, "kills": test_kills,
-         "home": test_home, "refusals": test_refusals}
+tests = {"random": test_random, "moment": test_moment,
+         "kills": test_kills, "silence": test_silence, "home": test_home, "refusals": test_refusals}
 os.makedirs("temp", exist_ok=True)
 failed = 0
 for test_name in args.names or tests:

@@ -339,6 +339,10 @@ model() {
 	model moment
 }
 
+@test "a snapshot is killed while QEMU does not answer" {
+	model silence
+}
+
 @test "a snapshot of a running QEMU is killed at each step" {
 	model kills
 }

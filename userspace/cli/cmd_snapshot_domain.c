@@ -251,6 +251,7 @@ static int take(struct moment *moment, const struct rd_snapshot_options *options
 	int r;
 
 	moment->domain.pool = ctl->pool->area.super.uuid;
+	moment->domain.lock_fd = ctl->pool->lock_fd;
 	r = name_volumes(moment);
 	if (!r)
 		r = rd_snapshot_group_new(&moment->group, ctl->pool, moment->name, moment->nr);

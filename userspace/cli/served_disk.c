@@ -450,6 +450,7 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 		.follows = rd_bitmap_is_of,
 		.newest = newest,
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
+		.lock_fd = ctl->pool->lock_fd,
 	});
 	if (r)
 		return r;

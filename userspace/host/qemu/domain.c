@@ -484,7 +484,12 @@ int rd_domain_begin(struct rd_domain *domain)
 		r = write_definition(domain);
 	if (!r)
 		r = measure(domain);
-	domain->job = (struct rd_guard){ .end = clear_away, .ctx = domain, .limit_ms = -1 };
+	domain->job = (struct rd_guard){
+		.end = clear_away,
+		.ctx = domain,
+		.limit_ms = -1,
+		.drop_fd = domain->lock_fd,
+	};
 	if (!r)
 		r = rd_guard_begin(&domain->job);
 	if (!r)

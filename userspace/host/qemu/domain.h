@@ -52,6 +52,7 @@ struct rd_domain {
 	/* Does the checkpoint @name follow on from the newest version? */
 	bool (*follows)(const struct rd_version *newest, const char *name);
 	bool force;			/* although a kill may end QEMU */
+	int lock_fd;			/* its locks end with the command, not with a guard */
 	struct rd_buffer disks;		/* struct rd_domain_disk each */
 	struct rd_buffer xml;		/* its definition, as it runs, with a NUL */
 	char definition[PATH_MAX + RD_DOMAIN_NAME];	/* a file that has it, until the end */

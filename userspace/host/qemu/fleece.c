@@ -18,6 +18,8 @@
 #define SOCKET		"nbd"
 #define STEP_US		20000
 #define STEPS		(RD_QMP_SECONDS * 1000000 / STEP_US)
+/* Of the guard, each of which takes RD_QMP_SECONDS where QEMU does not answer. */
+#define LATE_TRIES	30
 
 /* Say that QEMU refuses to do @what, and why. */
 static int refused(struct rd_fleece *fleece, int r, const char *what)
@@ -134,6 +136,13 @@ static int remove_bitmap(struct rd_fleece *fleece, const char *name)
 			      fleece->disk, name));
 }
 
+static int remove_files(const struct rd_fleece *fleece)
+{
+	unlinkat(fleece->den.fd, OVERLAY, 0);
+	unlinkat(fleece->den.fd, SOCKET, 0);
+	return 0;
+}
+
 static int end_reading(struct rd_fleece *fleece)
 {
 	int r;
@@ -141,14 +150,18 @@ static int end_reading(struct rd_fleece *fleece)
 	r = end_export(fleece);
 	if (!r && fleece->has_server)
 		r = try(rd_qmp_query(fleece->qmp, "nbd-server-stop"));
+	/* One that is there when this is tried again is another program's. */
+	fleece->has_server &= r;
 	if (!r)
 		r = end_job(fleece);
 	if (!r)
 		r = try(rd_qmp_run(fleece->qmp, "blockdev-del", "node-name=%s", fleece->id));
 	if (!r)
 		r = remove_bitmap(fleece, fleece->list);
+	/* By the socket the next one finds the server, if that could not be stopped. */
+	if (!r)
+		return remove_files(fleece);
 	unlinkat(fleece->den.fd, OVERLAY, 0);
-	unlinkat(fleece->den.fd, SOCKET, 0);
 	return r;
 }
 
@@ -352,15 +365,23 @@ static void name_all(struct rd_fleece *fleece, const struct rd_fleece_options *o
 static int clear_away(void *ctx, bool is_alone)
 {
 	struct rd_fleece *fleece = ctx;
-	int r;
+	unsigned int i;
+	int r = is_alone ? -EAGAIN : 0;
 
-	if (!is_alone)
-		return 0;
-	/* QEMU has one connection at a time, and this one may have half an answer. */
-	rd_qmp_close(fleece->qmp);
-	r = rd_qmp_open(&fleece->qmp, fleece->socket);
 	fleece->has_server = true;
-	return r ? r : end_reading(fleece);
+	for (i = 0; r && i < LATE_TRIES; i++) {
+		if (i)
+			sleep(1);
+		/* QEMU has one connection at a time, and this one may have half an answer. */
+		rd_qmp_close(fleece->qmp);
+		r = rd_qmp_open(&fleece->qmp, fleece->socket);
+		/* It has ended, and all is gone but the files. */
+		if (r == -ECONNREFUSED || r == -ENOENT)
+			return remove_files(fleece);
+		if (!r)
+			r = end_reading(fleece);
+	}
+	return r;
 }
 
 /*
@@ -397,6 +418,7 @@ int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *op
 		.end = clear_away,
 		.ctx = fleece,
 		.limit_ms = -1,
+		.drop_fd = options->lock_fd,
 	};
 	name_all(fleece, options);
 	r = rd_qmp_open(&fleece->qmp, options->socket);

@@ -58,6 +58,7 @@ struct rd_fleece_options {
 	bool (*follows)(const struct rd_version *newest, const char *name);
 	const struct rd_version *newest;
 	bool force;			/* although a kill may end QEMU */
+	int lock_fd;			/* its locks end with the command, not with its guard */
 };
 
 /* After an error as well, rd_fleece_end(). -EBUSY: another command has the disk. */

@@ -99,7 +99,12 @@ static int with_agent(struct rd_domain *domain)
 {
 	int r, late, left, frozen;
 
-	domain->thaw = (struct rd_guard){ .end = thaw_late, .ctx = domain, .limit_ms = GUARD_MS };
+	domain->thaw = (struct rd_guard){
+		.end = thaw_late,
+		.ctx = domain,
+		.limit_ms = GUARD_MS,
+		.drop_fd = domain->lock_fd,
+	};
 	r = rd_guard_begin(&domain->thaw);
 	if (r)
 		return r;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "host/sys/socket.h"
 #include "pool/catalog/sql.h"
@@ -80,6 +81,11 @@ int rd_qmp_ask(struct rd_qmp *qmp, const char *question, const char *name, struc
 
 /* --- lines */
 
+static int patience_ms(void)
+{
+	return rd_patience_ms(RD_QMP_SECONDS * 1000);
+}
+
 static int tell_silence(const struct rd_qmp *qmp)
 {
 	rd_err(0, "QEMU has not answered at '%s' for %d seconds", qmp->path, RD_QMP_SECONDS);
@@ -125,7 +131,7 @@ static int wait_for_more(struct rd_qmp *qmp)
 		r = check_over(qmp);
 		if (r)
 			return r;
-		r = poll(&wait, 1, qmp->stop ? STEP_MS : RD_QMP_SECONDS * 1000);
+		r = poll(&wait, 1, qmp->stop ? STEP_MS : patience_ms());
 	} while ((r < 0 && errno == EINTR) || (!r && qmp->stop));
 	return r ? 0 : tell_silence(qmp);
 }

@@ -52,6 +52,8 @@ int rd_guard_begin(struct rd_guard *guard)
 	guard->pid = fork();
 	if (!guard->pid) {
 		close(ends[1]);
+		if (guard->drop_fd)
+			close(guard->drop_fd);
 		_exit(watch(guard, ends[0]));
 	}
 	r = -errno;

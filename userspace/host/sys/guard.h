@@ -17,6 +17,8 @@ struct rd_guard {
 	int (*end)(void *ctx, bool is_alone);
 	void *ctx;
 	int limit_ms;		/* -1: for as long as it takes */
+	/* That process has it not, so that its locks are gone with the command; 0: none. */
+	int drop_fd;
 
 	pid_t pid;
 	int fd;

@@ -3,13 +3,17 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "socket.h"
 
 int rd_socket_connect(const char *path)
 {
+	const unsigned int ms = rd_patience_ms(RD_SOCKET_SECONDS * 1000);
+	const struct timeval limit = { ms / 1000, ms % 1000 * 1000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd, r;
 
@@ -20,9 +24,13 @@ int rd_socket_connect(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+	/* A server that accepts nothing, and has no room for one more, keeps nobody waiting. */
+	r = setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (!r)
+		r = connect(fd, (struct sockaddr *)&address, sizeof(address));
+	if (!r)
 		return fd;
-	r = -errno;
+	r = errno == EAGAIN ? -ETIMEDOUT : -errno;
 	close(fd);
 	return r;
 }

@@ -6,7 +6,13 @@
 /* The longest path that a Unix socket can have. */
 #define RD_SOCKET_PATH	107
 
-/* Connect to the Unix socket at @path. Without a word. -ENAMETOOLONG: see RD_SOCKET_PATH. */
+/* So long a server may take to have room for one more. */
+#define RD_SOCKET_SECONDS	60
+
+/*
+ * Connect to the Unix socket at @path. Without a word. -ENAMETOOLONG: see RD_SOCKET_PATH;
+ * -ETIMEDOUT: see RD_SOCKET_SECONDS.
+ */
 int rd_socket_connect(const char *path);
 
 #endif
