@@ -125,6 +125,25 @@ snapshot_id() { rbd snap ls "$rbd/disk" | awk -v name="$1" '$2 == name { print $
 	must check
 }
 
+@test "a second snapshot of the volume leaves alone what the first one reads" {
+	image disk 20M
+	make_pool 1G
+	take disk full
+	change disk
+	begin disk
+	before=$(ours disk)
+	ctl snapshot vm --from "rbd:$rbd/disk"
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *'another command is using the volume'* ]]
+	[ "$(ours disk)" = "$before" ]
+	end
+	echo "$output"
+	[ "$status" -eq 0 ]
+	change disk
+	take disk changed
+}
+
 # Not in the gate: once in ten runs librbd 16 never returns from the call that is told so.
 # bats test_tags=soak
 @test "a command that holds the image and does not answer is shut out, which it says" {

@@ -10,6 +10,7 @@ was written. The QEMU has no processor; its monitor writes in the place of a gue
             or is cut off and grows again, its bitmap is lost, another program has a bitmap of its own, the disk is replaced
   moment    a write after the moment, while the snapshot waits: it is not in the version, and it
             is in the next one
+  waits     another command has the volume: there is no moment before it ends
   kills     a snapshot is killed at each of its steps, the next one finds all that was written,
             and nothing is left in QEMU
   silence   a snapshot is killed while QEMU does not answer: its volume is free at once, and nothing
@@ -307,6 +308,28 @@ def test_moment():
     qemu.end()
 
 
+def test_waits():
+    """See above."""
+    qemu = Qemu("waits")
+    qemu.start()
+    write_some(qemu, 3)
+    holder = ctl("snapshot", "waits", "--from", __file__, fail="snapshot-finish=stop", wait=False)
+    wait_stopped(holder)
+    process = snapshot(qemu, "waits", "--lock-wait", "600", wait=False)
+    line = process.stdout.readline()
+    check("waiting for another command" in line, line)
+    check(not qemu.monitor.run("query-jobs"), "the moment was taken")
+    write_some(qemu, 3)
+    holder.send_signal(signal.SIGCONT)
+    output = holder.communicate()[0]
+    check(not holder.returncode, output)
+    output = process.communicate()[0]
+    made = must((process.returncode, output))
+    compare("waits", made["number"], qemu.content)
+    qemu.check_clean()
+    qemu.end()
+
+
 def test_home():
     """See above."""
     qemu = Qemu("home")
@@ -456,7 +479,7 @@ def test_refusals():
     qemu.end()
 
 
-tests = {"random": test_random, "moment": test_moment,
+tests = {"random": test_random, "moment": test_moment, "waits": test_waits,
          "kills": test_kills, "silence": test_silence, "home": test_home, "refusals": test_refusals}
 os.makedirs("temp", exist_ok=True)
 failed = 0

@@ -339,6 +339,10 @@ model() {
 	model moment
 }
 
+@test "a snapshot of a running QEMU waits for another command before the moment" {
+	model waits
+}
+
 @test "a snapshot is killed while QEMU does not answer" {
 	model silence
 }

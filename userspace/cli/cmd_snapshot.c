@@ -217,7 +217,10 @@ static int take_served(struct ctl *ctl, struct rd_snapshot_options *options,
 	struct ctl_served_disk disk = { 0 };
 	int r, left;
 
-	r = ctl_served_begin(ctl, options, &disk);
+	/* First: a moment costs others, and what it finds there is no running command's. */
+	r = rd_snapshot_lock(ctl->pool, options->volume, &options->rule);
+	if (!r)
+		r = ctl_served_begin(ctl, options, &disk);
 	if (!r)
 		r = rd_snapshot(ctl->pool, options, &report->snapshot);
 	left = ctl_served_end(&disk);

@@ -438,6 +438,26 @@ static u64 usec_since(u64 *mark)
 	return *mark - before;
 }
 
+static int lock_volume(struct rd_pool *pool, const char *name, i64 *ret_id, struct rd_lock *ret)
+{
+	int r = get_volume(pool, name, ret_id);
+
+	return r ? r : rd_pool_lock(pool, ret, RD_LOCK_VOLUME, *ret_id, true, "the volume");
+}
+
+int rd_snapshot_lock(struct rd_pool *pool, const char *volume,
+		     const struct rd_rule_change *change)
+{
+	struct rd_lock lock;
+	i64 id;
+	int r;
+
+	r = lock_volume(pool, volume, &id, &lock);
+	if (!r)
+		r = rd_finish_volume(pool, id);
+	return r ? r : rd_snapshot_prepare(pool, volume, change);
+}
+
 int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		     struct rd_snapshot_report *report, struct rd_snapshot_copy *ret)
 {
@@ -446,10 +466,7 @@ int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *opt
 
 	*ret = (struct rd_snapshot_copy){ pool, options, report, .lock = RD_LOCK_NONE };
 	memset(report, 0, sizeof(*report));
-	r = get_volume(pool, options->volume, &report->version.volume);
-	if (!r)
-		r = rd_pool_lock(pool, &ret->lock, RD_LOCK_VOLUME, report->version.volume, true,
-				 "the volume");
+	r = lock_volume(pool, options->volume, &report->version.volume, &ret->lock);
 	if (r)
 		return r;
 	ret->mark = rd_now_us();

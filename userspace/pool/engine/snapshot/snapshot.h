@@ -87,6 +87,13 @@ struct rd_snapshot_report {
  */
 int rd_snapshot_prepare(struct rd_pool *pool, const char *volume,
 			const struct rd_rule_change *change);
+/*
+ * The same, and lock the volume, where the content of one moment lasts only as long as others make
+ * room for it: the wait comes before the moment. rd_snapshot() then has the lock at once, and
+ * drops it; without that it is kept until the pool is closed.
+ */
+int rd_snapshot_lock(struct rd_pool *pool, const char *volume,
+		     const struct rd_rule_change *change);
 
 int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		struct rd_snapshot_report *report);
