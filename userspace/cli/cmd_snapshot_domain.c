@@ -66,8 +66,10 @@ static int name_volume(struct moment *moment, const char *what, char volume[CTL_
 	return len <= CTL_NAME_MAX && ctl_is_volume(volume) ? 0 : -EINVAL;
 }
 
-static int name_volumes(struct moment *moment)
+/* Name the volumes, and lock each before its newest version is looked for. */
+static int find_volumes(struct moment *moment, const struct rd_snapshot_options *options)
 {
+	struct rd_pool *pool = moment->ctl->pool;
 	struct rd_domain_disk *disk;
 	struct copy *copy = moment->copies;
 	char volume[CTL_NAME_MAX + 1];
@@ -76,20 +78,21 @@ static int name_volumes(struct moment *moment)
 	rd_each(disk, &moment->domain.disks) {
 		bool is_named = !name_volume(moment, disk->target, volume);
 
+		if (!r && disk->is_wanted && !is_named)
+			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
+		if (!r && disk->is_wanted) {
+			memcpy(copy->volume, volume, sizeof(volume));
+			copy->disk = disk;
+			copy++;
+			r = rd_snapshot_lock(pool, volume, &options->rule);
+		}
 		/* What others need is kept, so all are looked for. */
 		if (!r && is_named)
-			r = rd_version_newest(moment->ctl->pool->sql, volume, &disk->newest);
-		else if (!r && disk->is_wanted)
-			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
-		if (r || !disk->is_wanted)
-			continue;
-		memcpy(copy->volume, volume, sizeof(volume));
-		copy->disk = disk;
-		copy++;
+			r = rd_version_newest(pool->sql, volume, &disk->newest);
 	}
 	if (!r && name_volume(moment, CTL_DEFINITION, copy->volume))
 		r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", copy->volume);
-	return r;
+	return r ? r : rd_snapshot_lock(pool, copy->volume, &options->rule);
 }
 
 /* --- copying */
@@ -117,6 +120,7 @@ static void let_go(struct moment *moment)
 		rd_nbd_close(moment->copies[i].nbd);
 		moment->copies[i].nbd = NULL;
 	}
+	moment->ctl->progress.look = NULL;
 	moment->is_made = true;
 	moment->left = rd_domain_end(&moment->domain, true);
 }
@@ -231,6 +235,7 @@ static void end(struct moment *moment, int r)
 {
 	unsigned int i;
 
+	moment->ctl->progress.look = NULL;
 	for (i = 0; i < moment->nr && moment->copies; i++) {
 		rd_nbd_close(moment->copies[i].nbd);
 		rd_buffer_free(&moment->copies[i].list.ranges);
@@ -252,15 +257,17 @@ static int take(struct moment *moment, const struct rd_snapshot_options *options
 
 	moment->domain.pool = ctl->pool->area.super.uuid;
 	moment->domain.lock_fd = ctl->pool->lock_fd;
-	r = name_volumes(moment);
+	ctl_progress_begin(&ctl->progress, moment->domain.name);
+	r = rd_snapshot_group_new(&moment->group, ctl->pool, moment->name, moment->nr);
 	if (!r)
-		r = rd_snapshot_group_new(&moment->group, ctl->pool, moment->name, moment->nr);
+		r = find_volumes(moment, options);
 	if (!r)
 		r = rd_domain_begin(&moment->domain);
-	if (r)
-		return r;
-	ctl_progress_begin(&ctl->progress, moment->domain.name);
-	r = copy_all(moment, options);
+	/* Between two disks nothing is read. */
+	ctl->progress.look = r ? NULL : look;
+	ctl->progress.ctx = moment;
+	if (!r)
+		r = copy_all(moment, options);
 	ctl_progress_clear(&ctl->progress);
 	return r;
 }

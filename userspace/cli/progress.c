@@ -18,6 +18,7 @@
 
 #define LINE_MS		200
 #define JSON_MS		1000
+#define LOOK_MS		500
 #define NAME_TEXT	320
 
 /* The work on a volume has several steps; a version has one. */
@@ -112,12 +113,24 @@ static void show(struct ctl_progress *progress, const char *what, u64 done, u64 
 	progress->on_screen = !progress->json;
 }
 
+static void look(struct ctl_progress *progress)
+{
+	u64 now = rd_now_us() / 1000;
+
+	if (now - progress->looked < LOOK_MS)
+		return;
+	progress->looked = now;
+	progress->look(progress->ctx);
+}
+
 static void tell(const struct rd_progress *base, const char *what, u64 done, u64 total)
 {
 	struct ctl_progress *progress = (struct ctl_progress *)base;
 
 	if (progress->wire)
 		rd_wire_keep(progress->wire);
+	if (progress->look)
+		look(progress);
 	if (progress->shows && what)
 		show(progress, what, done, total);
 }

@@ -12,6 +12,9 @@ struct rd_wire;
 struct ctl_progress {
 	struct rd_progress progress;	/* the engine's: first */
 	struct rd_wire *wire;	/* its other end waits for this one; or NULL */
+	void (*look)(void *ctx);	/* or NULL: about twice a second, while there is work */
+	void *ctx;
+	u64 looked;		/* ms */
 	bool shows, json;
 	bool every;		/* print the end of short work, too */
 	const char *subject;	/* a version or volume, or NULL */

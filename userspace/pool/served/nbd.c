@@ -130,6 +130,16 @@ static void cut_off(struct rd_nbd *nbd)
 		shutdown(fd, SHUT_RDWR);
 }
 
+static void look(struct rd_nbd *nbd)
+{
+	u64 now = rd_now_us();
+
+	if (!nbd->options.look || now - nbd->looked <= LOOK_US)
+		return;
+	nbd->looked = now;
+	nbd->options.look(nbd->options.ctx);
+}
+
 static void polled(struct rd_op *op, int r);
 
 static void start_waiting(struct rd_nbd *nbd, struct waiter *waiter, short events)
@@ -173,10 +183,7 @@ static void polled(struct rd_op *op, int r)
 	(void)r;
 	waiter->is_waiting = false;
 	set_alarm(nbd);
-	if (nbd->options.look && rd_now_us() - nbd->looked > LOOK_US) {
-		nbd->looked = rd_now_us();
-		nbd->options.look(nbd->options.ctx);
-	}
+	look(nbd);
 	nbd->lib->poll(nbd->handle, 0);
 	keep_polling(nbd);
 }
@@ -323,6 +330,7 @@ static int wait_a_bit(struct rd_nbd *nbd, u64 *since)
 {
 	int r = nbd->lib->poll(nbd->handle, STEP_MS);
 
+	look(nbd);
 	if (nbd->options.stop && *nbd->options.stop)
 		return -EINTR;
 	if (r < 0)

@@ -27,7 +27,7 @@ struct rd_nbd_options {
 	const char *bitmap;		/* the dirty bitmap of QEMU that is asked for, or NULL */
 	const volatile int *stop;	/* not 0: the user has asked to stop */
 	/*
-	 * All of these may be NULL. @look: about once a second, while something is read. @end:
+	 * All of these may be NULL. @look: about once a second, while something is asked. @end:
 	 * instead of ending the connection, have the server end it.
 	 */
 	void (*look)(void *ctx);

@@ -61,15 +61,18 @@ bool rd_proof_holds(const struct rd_proof *proof)
 	return proof->is_unknown || proof->sum == proof->version->sum;
 }
 
-static int add_all(struct rd_sql *sql, struct rd_proof *proof)
+static int add_all(struct rd_pool *pool, struct rd_proof *proof)
 {
-	int r = rd_sql_begin_read(sql);
+	int r = rd_sql_begin_read(pool->sql);
 
 	if (r)
 		return r;
-	while ((r = rd_proof_add(sql, proof)) > 0)
-		;
-	rd_sql_end_read(sql);
+	do {
+		r = rd_pool_progress(pool, NULL, 0, 0);
+		if (!r)
+			r = rd_proof_add(pool->sql, proof);
+	} while (r > 0);
+	rd_sql_end_read(pool->sql);
 	return r;
 }
 
@@ -89,7 +92,7 @@ int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version)
 static int prove(struct rd_pool *pool, const struct rd_version *version, bool all_known)
 {
 	struct rd_proof proof = { .version = version, .hasher = rd_hasher_new() };
-	int r = proof.hasher ? add_all(pool->sql, &proof) : -ENOMEM;
+	int r = proof.hasher ? add_all(pool, &proof) : -ENOMEM;
 
 	rd_hasher_free(proof.hasher);
 	if (r || (rd_proof_holds(&proof) && !(all_known && proof.is_unknown)))
