@@ -97,6 +97,8 @@ int rd_shard_note_sealed(struct rd_store *store, u64 epoch);
 
 /* Write in the epoch of @shard from now on, and in those that follow while the base is the same. */
 void rd_shard_own(struct rd_store *store, const struct rd_shard *shard);
+/* Is @shard as of the base that rd_shard_own() was told, whatever its epoch? */
+bool rd_shard_is_ours(struct rd_store *store, const struct rd_shard *shard);
 
 /* Let others see that a command of the owner runs, until the store is closed. */
 int rd_shard_watch(struct rd_store *store);

@@ -169,6 +169,17 @@ void rd_shard_own(struct rd_store *store, const struct rd_shard *shard)
 	pthread_mutex_unlock(&rados->lock);
 }
 
+bool rd_shard_is_ours(struct rd_store *store, const struct rd_shard *shard)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	bool is_ours;
+
+	pthread_mutex_lock(&rados->lock);
+	is_ours = rados->can_write && rd_rados_is_ours(rados, shard);
+	pthread_mutex_unlock(&rados->lock);
+	return is_ours;
+}
+
 /* --- does the owner live? */
 
 static void asked(void *ctx, uint64_t notify_id, uint64_t handle, uint64_t notifier_id, void *data,

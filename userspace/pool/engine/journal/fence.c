@@ -522,7 +522,12 @@ static int renew(struct rd_pool *pool)
 	int r;
 
 	r = read_owner(pool, false, &note, &shard);
-	if (!r && !is_current(&note, &shard)) {
+	/*
+	 * The note may be of a later command of this host, which took the pool back; our catalog is
+	 * of the base that we began in.
+	 */
+	if (!r && (!is_current(&note, &shard) ||
+		   !rd_shard_is_ours(pool->area.store, &shard))) {
 		rd_err(0, "'%s' was taken over by the host '%s' meanwhile", pool->path, shard.host);
 		return -ESTALE;
 	}
