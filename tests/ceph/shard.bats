@@ -139,6 +139,30 @@ go_on() {
 	[[ $(<out.a) == *"'revdedupctl list' says whether vm@2 was made"* ]]
 }
 
+# One of them finds that the other one has ended, and that the note in the directory is current.
+@test "commands that were stopped all the while do not own what a later one took back" {
+	local first second one
+	take a
+	change
+	stop_at a snapshot-batch snapshot vm2 --from disk
+	first=$pid
+	stop_at a snapshot-batch snapshot vm3 --from disk
+	second=$pid
+	on b take-over --quiet
+	take b
+	on a take-over --quiet
+	take a
+	for one in "$second" "$first"; do
+		rm -f ended.a
+		kill -CONT "$one"
+		ended a
+		[ "$(cat ended.a)" -ne 0 ]
+	done
+	sound a
+	on b take-over --quiet
+	sound b
+}
+
 # What is written to the journal here goes there before the new owner has written.
 @test "the owner goes on between the steps of a take-over" {
 	local nr=0 step owner
