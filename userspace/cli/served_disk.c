@@ -422,6 +422,13 @@ static void stop_reading(void *ctx)
 	rd_fleece_stop_reading(&disk->fleece);
 }
 
+static int end_fleece(struct ctl_served_disk *disk)
+{
+	disk->looks->look = NULL;
+	disk->is_fleeced = false;
+	return rd_fleece_end(&disk->fleece, disk->is_made);
+}
+
 static int note_made(void *ctx, const struct rd_version *version)
 {
 	struct ctl_served_disk *disk = ctx;
@@ -429,8 +436,7 @@ static int note_made(void *ctx, const struct rd_version *version)
 	(void)version;
 	/* Nothing more is read, and what comes can take long. */
 	disk->is_made = true;
-	disk->left = rd_fleece_end(&disk->fleece, true);
-	disk->is_fleeced = false;
+	disk->left = end_fleece(disk);
 	return 0;
 }
 
@@ -440,6 +446,7 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 	struct rd_fleece *fleece = &disk->fleece;
 	int r;
 
+	disk->looks = &ctl->progress;
 	disk->is_fleeced = true;
 	r = rd_fleece_begin(fleece, &(struct rd_fleece_options){
 		.socket = ctl_value(ctl, CTL_OPT_QMP),
@@ -454,6 +461,9 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 	});
 	if (r)
 		return r;
+	/* From now on the guest needs room, also while nothing is read. */
+	disk->looks->look = look;
+	disk->looks->ctx = disk;
 	if (!options->why_full)
 		options->why_full = fleece->why_full;
 	options->check = check_moment;
@@ -537,7 +547,7 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 int ctl_served_end(struct ctl_served_disk *disk)
 {
 	/* QEMU ends the connection, and not we: see rd_nbd_options. */
-	int r = disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : disk->left;
+	int r = disk->is_fleeced ? end_fleece(disk) : disk->left;
 
 	if (disk->moment.rbd && !r)
 		r = rd_rbd_moment_end(&disk->moment, false);

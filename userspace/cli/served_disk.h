@@ -33,6 +33,7 @@ struct ctl_served_disk {
 	bool is_made;			/* the version exists */
 	int left;			/* in QEMU or on RBD, an error */
 	struct rd_fleece fleece;
+	struct ctl_progress *looks;	/* at the fleece, as long as that is there */
 };
 
 /* Does @from name such a disk? */
