@@ -227,6 +227,12 @@ load pool
 	make_versions
 	must scrub
 	must check
+	# What a stranger has put in the place of one leads nowhere.
+	echo kept >bait
+	ln -sf "$PWD/bait" pool/last-scrub
+	must scrub
+	[ ! -L pool/last-scrub ]
+	[ "$(<bait)" = kept ]
 	must report --json
 	python3 -c 'import json, sys
 def once(pairs):

@@ -435,13 +435,15 @@ moment() {
 	[ "$(tail -n 1 "$(file_of vm1 result)")" = "of vm1@2" ]
 	# What a stranger has put there is none.
 	printf 'time 1\npassed 1\nwhy \033[2Jgone\n' >pool/boot/0000000000000001.result
-	ln -s /etc/passwd "$(file_of vm1 result).new"
+	echo kept >bait
+	ln -s "$PWD/bait" "$(file_of vm1 result).new"
 	mv "$(file_of vm1 result).new" "$(file_of vm1 result)"
 	must list vm1
 	[[ ${lines[1]} != *boots* ]]
 	boot vm1
 	[ "$status" -eq 0 ]
 	[ ! -L "$(file_of vm1 result)" ]
+	[ "$(<bait)" = kept ]
 	[ ! -e pool/boot/0000000000000001.result ]
 }
 

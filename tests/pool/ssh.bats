@@ -60,7 +60,7 @@ start_sshd() {
 		Subsystem sftp internal-sftp
 	END
 	[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
-	while :; do
+	for _ in {1..20}; do
 		port=$((20000 + RANDOM))
 		/usr/sbin/sshd -D -e -f "$PWD/sshd_config" -p "$port" 2>>log 3>&- &
 		sshd=$!
@@ -68,8 +68,10 @@ start_sshd() {
 			kill -0 "$sshd" 2>/dev/null || break
 			sleep 0.02
 		done
-		! kill -0 "$sshd" 2>/dev/null || break
+		! kill -0 "$sshd" 2>/dev/null || return 0
 	done
+	cat log
+	return 1
 }
 
 # with KEY: the command of ssh for it.
