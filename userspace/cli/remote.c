@@ -9,14 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "host/sys/run.h"
 #include "names.h"
 #include "remedies.h"
 #include "remote.h"
 
 #define MAX_PROGRAM	1000
 #define KILL_MS		3000
-#define STEP_US		20000
 
 static int refuse(const struct ctl *ctl, const char *text)
 {
@@ -171,18 +170,6 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 	return r ? ctl_remote_end(remote, r) : 0;
 }
 
-static bool has_ended(pid_t pid, unsigned int ms)
-{
-	u64 end = rd_now_us() + ms * 1000ULL;
-
-	do {
-		if (waitpid(pid, NULL, WNOHANG))
-			return true;
-		usleep(STEP_US);
-	} while (rd_now_us() < end);
-	return false;
-}
-
 /*
  * Do not wait without limit where the work has failed: ssh lives as long as the connection does,
  * and a disk that does not answer can hold serve for ever. One that has been silent for the whole
@@ -190,13 +177,18 @@ static bool has_ended(pid_t pid, unsigned int ms)
  */
 static void make_end(const struct ctl_remote *remote)
 {
-	if (!remote->wire.is_given_up && has_ended(remote->pid, remote->wire.patience * 1000))
-		return;
-	kill(remote->pid, SIGTERM);
-	if (has_ended(remote->pid, KILL_MS))
-		return;
-	kill(remote->pid, SIGKILL);
-	has_ended(remote->pid, KILL_MS);
+	bool has_ended = !remote->wire.is_given_up &&
+		rd_run_ends_within(remote->pid, remote->wire.patience * 1000ULL);
+
+	if (!has_ended) {
+		kill(remote->pid, SIGTERM);
+		has_ended = rd_run_ends_within(remote->pid, KILL_MS);
+	}
+	if (!has_ended) {
+		kill(remote->pid, SIGKILL);
+		rd_run_ends_within(remote->pid, KILL_MS);
+	}
+	waitpid(remote->pid, NULL, WNOHANG);
 }
 
 int ctl_remote_end(struct ctl_remote *remote, int r)

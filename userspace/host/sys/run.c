@@ -115,10 +115,9 @@ int rd_run_quietly(char *const *argv, struct rd_buffer *ret_output)
 
 /* --- with a limit */
 
-/* Wait for the end of @pid. false: the time is over. */
-static bool ends_within(pid_t pid, unsigned int seconds)
+bool rd_run_ends_within(pid_t pid, u64 ms)
 {
-	u64 end = rd_now_us() + seconds * 1000000ULL, now;
+	u64 end = rd_now_us() + ms * 1000, now;
 	struct pollfd wait = { .fd = pidfd_open(pid, 0), .events = POLLIN };
 	int r = 0;
 
@@ -139,7 +138,7 @@ int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running)
 	if (r)
 		return r;
 	*running = pid;
-	in_time = ends_within(pid, seconds);
+	in_time = rd_run_ends_within(pid, seconds * 1000ULL);
 	if (!in_time)
 		kill(-pid, SIGKILL);
 	r = wait_for(pid);

@@ -24,4 +24,7 @@ int rd_run_quietly(char *const *argv, struct rd_buffer *ret_output);
  */
 int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running);
 
+/* Wait for the end of a child, for which waitpid() does not wait then. False: the time is over. */
+bool rd_run_ends_within(pid_t pid, u64 ms);
+
 #endif

@@ -526,20 +526,11 @@ int rd_export_connect(const struct rd_export *export)
 
 void rd_export_end(const struct rd_export *export)
 {
-	u64 end = rd_now_us() + KILL_MS * 1000ULL;
-	pid_t ended = 0;
-
 	kill(export->pid, SIGTERM);
-	while (!ended && rd_now_us() < end) {
-		ended = waitpid(export->pid, NULL, WNOHANG);
-		if (!ended)
-			usleep(STEP_US);
-	}
-	if (!ended) {
+	if (!rd_run_ends_within(export->pid, KILL_MS))
 		kill(export->pid, SIGKILL);
-		while (waitpid(export->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	while (waitpid(export->pid, NULL, 0) < 0 && errno == EINTR)
+		;
 	rd_export_remove_files(export);
 	close(export->fd);
 }
