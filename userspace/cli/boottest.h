@@ -16,9 +16,9 @@
  *				what a guest wrote
  *	of VOL@NUMBER		the version; older programs have not written this line
  *
- * They are not flushed: the next test writes them again. Those of versions that are gone are
- * removed by the next test, and by prune, but for the result of the last test of a volume that
- * still has versions: whether its guest boots is not forgotten with the version that was tested.
+ * Those of versions that are gone are removed by the next test, and by prune, but for the result of
+ * the last test of a volume that still has versions: whether its guest boots is not forgotten with
+ * the version that was tested.
  */
 #ifndef CTL_BOOTTEST_H
 #define CTL_BOOTTEST_H

@@ -428,7 +428,7 @@ typedef int ctl_keeps(struct ctl *ctl, const struct rd_version *version, bool *r
 /*
  * Delete all of them, and print so. The pool is open for writing. @keeps: NULL, or leave versions
  * that it keeps or that are protected by now, and those that another command has locked; for
- * these return CTL_LOCKED in the end.
+ * one that is locked return CTL_LOCKED in the end.
  */
 int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, ctl_keeps *keeps);
 

@@ -85,18 +85,14 @@ static bool is_nearly_full(const struct ctl_pool_stats *stats)
 	return stats->free < stats->size / 10 && stats->free < (stats->data + stats->free) / 10;
 }
 
-static bool found_damage(const struct ctl_last_scrub *last)
-{
-	return last->time != CTL_UNKNOWN && (last->versions || last->fingerprints || last->wrong);
-}
-
 /* Scrub and repair count the catalog again, so what a check found before them is out of date. */
 static bool is_known_damaged(const struct ctl_pool_stats *stats)
 {
 	const struct ctl_last_scrub *check = &stats->check, *scrub = &stats->scrub;
 
-	return found_damage(scrub) || (found_damage(check) &&
-				       (scrub->time == CTL_UNKNOWN || check->time >= scrub->time));
+	return ctl_last_found_damage(scrub) ||
+		(ctl_last_found_damage(check) &&
+		 (scrub->time == CTL_UNKNOWN || check->time >= scrub->time));
 }
 
 /* Commands that read only warn of it. To others the pool is of no use. */

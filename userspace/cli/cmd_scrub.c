@@ -191,8 +191,7 @@ static bool was_damaged(const struct scrub *scrub)
 	struct ctl_last_scrub last;
 
 	ctl_last_scrub_read(scrub->ctl, &last);
-	return scrub->part.since && last.time != CTL_UNKNOWN && last.time >= scrub->part.since &&
-		(last.versions || last.fingerprints || last.wrong);
+	return scrub->part.since && last.time >= scrub->part.since && ctl_last_found_damage(&last);
 }
 
 static void note(const struct scrub *scrub, bool is_end)

@@ -100,6 +100,11 @@ static void read_from(const struct ctl *ctl, const char *name, struct ctl_last_s
 		fclose(file);
 }
 
+bool ctl_last_found_damage(const struct ctl_last_scrub *last)
+{
+	return last->time != CTL_UNKNOWN && (last->versions || last->fingerprints || last->wrong);
+}
+
 void ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
 {
 	read_from(ctl, SCRUB, ret);

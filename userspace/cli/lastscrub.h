@@ -8,8 +8,7 @@
  *	fingerprints N
  *	catalog N
  *
- * and are not flushed: the next scrub writes them again. An empty file last-dedup has the time at
- * which a pass last came to its end.
+ * An empty file last-dedup has the time at which a pass last came to its end.
  *
  * The file scrub-part is there while a pool is read in parts:
  *
@@ -52,6 +51,8 @@ void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong);
 /* Read it. Where there is none, all of it is CTL_UNKNOWN. */
 void ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
 void ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
+/* Was one read, and had it found damage? */
+bool ctl_last_found_damage(const struct ctl_last_scrub *last);
 
 /* The same of a pass that came to its end. A failure is printed and does no other harm. */
 void ctl_last_dedup_write(const struct ctl *ctl);

@@ -183,7 +183,7 @@ static void print_result(const char *what, const char *good, const struct ctl_la
 		return;
 	}
 	printf("  last %s:  %s, ", what, ctl_time(last->time));
-	if (!last->versions && !last->fingerprints && !last->wrong) {
+	if (!ctl_last_found_damage(last)) {
 		puts(good);
 		return;
 	}
