@@ -136,11 +136,13 @@ static int remove_bitmap(struct rd_fleece *fleece, const char *name)
 			      fleece->disk, name));
 }
 
-static int remove_files(const struct rd_fleece *fleece)
+/* By the socket the next one finds the server, if that could not be stopped: then it stays. */
+static int remove_files(const struct rd_fleece *fleece, int r)
 {
 	unlinkat(fleece->den.fd, OVERLAY, 0);
-	unlinkat(fleece->den.fd, SOCKET, 0);
-	return 0;
+	if (!r)
+		unlinkat(fleece->den.fd, SOCKET, 0);
+	return r;
 }
 
 static int end_reading(struct rd_fleece *fleece)
@@ -158,11 +160,7 @@ static int end_reading(struct rd_fleece *fleece)
 		r = try(rd_qmp_run(fleece->qmp, "blockdev-del", "node-name=%s", fleece->id));
 	if (!r)
 		r = remove_bitmap(fleece, fleece->list);
-	/* By the socket the next one finds the server, if that could not be stopped. */
-	if (!r)
-		return remove_files(fleece);
-	unlinkat(fleece->den.fd, OVERLAY, 0);
-	return r;
+	return remove_files(fleece, r);
 }
 
 /*
@@ -377,7 +375,7 @@ static int clear_away(void *ctx, bool is_alone)
 		r = rd_qmp_open(&fleece->qmp, fleece->socket);
 		/* It has ended, and all is gone but the files. */
 		if (r == -ECONNREFUSED || r == -ENOENT)
-			return remove_files(fleece);
+			return remove_files(fleece, 0);
 		if (!r)
 			r = end_reading(fleece);
 	}
