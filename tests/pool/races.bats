@@ -310,17 +310,21 @@ prepare_repair() {
 	spoil
 }
 
-@test "repair of a block whose place has become that of another" {
+# stop_repair: it has read the copy, and is about to write.
+stop_repair() {
 	local step
-	prepare_repair
 	cp -r --sparse=always pool damaged
 	log_steps repair
-	# It has read the copy, and is about to write.
 	step=$(awk '$1 == "heal-write" { print at } $1 == "area-read" { at = NR }' log)
 	rm -r pool
 	mv damaged pool
-	blocks c 0 512
 	stop_in "any:$step" repair
+}
+
+@test "repair of a block whose place has become that of another" {
+	prepare_repair
+	blocks c 0 512
+	stop_repair
 	must delete a@1
 	snapshot c c 1
 	go_on
@@ -330,7 +334,6 @@ prepare_repair() {
 
 # What it had found was of the version that is deleted meanwhile; an older one has the block, too.
 @test "repair of a block whose place another recipe has got" {
-	local step
 	must init --compression none pool --size 512M --reserve 1M
 	blocks a 0 512
 	snapshot a a 1
@@ -341,12 +344,7 @@ prepare_repair() {
 	dd if=img/a of=img/b bs=4096 skip=7 count=1 conv=notrunc status=none
 	snapshot b b 1
 	spoil
-	cp -r --sparse=always pool damaged
-	log_steps repair
-	step=$(awk '$1 == "heal-write" { print at } $1 == "area-read" { at = NR }' log)
-	rm -r pool
-	mv damaged pool
-	stop_in "any:$step" repair
+	stop_repair
 	must delete a@2
 	rm want/a@2
 	kill -CONT "$pid"
