@@ -208,6 +208,32 @@ go_on() {
 	[ "$nr" -gt 200 ]
 }
 
+# In a build for tests the map that the version before gets takes many parts of the journal. Who
+# joins has no catalog of its own.
+@test "a host is killed between the parts of a transaction, and another takes over" {
+	local nr version=1
+	head -c 16M /dev/urandom >disk
+	on a snapshot vm --from disk
+	cp --sparse=always disk is.vm@1
+	for nr in 12 18; do
+		python3 -c 'import random, sys
+data = open("disk", "rb").read()
+blocks = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+random.Random(int(sys.argv[1])).shuffle(blocks)
+open("disk", "wb").write(b"".join(blocks))' "$nr"
+		REVDEDUP_FAIL=journal-part:$nr=kill run -137 on a snapshot vm --from disk
+		on b take-over --quiet
+		on b tag vm@1 "+of-$nr"
+		! on b show "vm@$((version + 1))" 2>/dev/null ||
+			cp --sparse=always disk "is.vm@$((++version))"
+		join "c$nr"
+		sound "c$nr"
+		on a take-over --quiet
+		on a show "vm@of-$nr"
+		sound a
+	done
+}
+
 @test "of two commands of a host one is killed, and the other goes on" {
 	local step nr
 	take a

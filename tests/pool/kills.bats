@@ -131,6 +131,55 @@ many_point_there() {
 	all_right
 }
 
+# shuffle SEED FILE: its blocks are in another order.
+shuffle() {
+	python3 - "$1" "$2" <<-'END'
+		import random, sys
+		with open(sys.argv[2], "r+b") as file:
+		    data = file.read()
+		    blocks = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+		    random.Random(int(sys.argv[1])).shuffle(blocks)
+		    file.seek(0)
+		    file.write(b"".join(blocks))
+	END
+}
+
+# The second version gives the first one a long map: in a build for tests that transaction has
+# many parts of the journal, and goes on in another frame.
+@test "a transaction is killed between its parts, and the catalog is lost" {
+	local number first link last
+	must init --compression none --pieces 1 pool --size 512M --reserve 1M
+	head -c 24M /dev/urandom >img/v
+	must snapshot v --from img/v
+	took v out/must
+	for number in {1..50}; do
+		must tag v@1 "+t$number"
+	done
+	shuffle "$seed" img/v
+	keep_base
+	log_steps snapshot v --from img/v
+	# The catalog takes a frame before the link.
+	read -r first link last < <(awk '$1 == "journal-part" { nr++; link = takes ? nr : link; takes = 0 }
+		$1 == "catalog-begin" { takes = nr > before }
+		$1 == "journal-appended" && nr - before > last - first { first = before + 1; last = nr; at = link }
+		$1 == "journal-appended" { before = nr; takes = 0 }
+		END { print first, at, last }' log)
+	[ $((link - first)) -ge 3 ] && [ $((last - link)) -ge 3 ] ||
+		fail_test "parts $first to $last, with the link $link"
+	for number in $((first + 3)) $((link + 1)) $((link + 3)) "$last"; do
+		from_base
+		REVDEDUP_FAIL=journal-part:$number=kill run -137 "${ctl[@]}" snapshot v --from img/v
+		# Once more, after others have written where its parts were.
+		for _ in 1 2; do
+			rm pool/catalog.db*
+			must repair --rebuild-catalog
+			must tag v@1 +after
+			! "${ctl[@]}" show v@2 >/dev/null 2>&1 || cp --sparse=always img/v want/v@2
+			all_right || fail_test "part $number of $first to $last: see above"
+		done
+	done
+}
+
 @test "kills at each step" {
 	kill_everywhere snapshot vm1 --from img/vm1
 	kill_everywhere snapshot vm9 --from img/vm9

@@ -38,6 +38,7 @@ static struct {
 	{ "index-flush", 0, SNAPSHOT }, { "index-merge", 0, SNAPSHOT },
 	{ "index-read", 0, SNAPSHOT }, { "index-rename", 0, SNAPSHOT },
 	{ "index-write", 0, SNAPSHOT }, { "journal-appended", 0, SNAPSHOT },
+	{ "journal-part", 0, SNAPSHOT },
 	{ "journal-switch", 0, SNAPSHOT }, { "journal-switched", 0, SNAPSHOT },
 	{ "pages-begun", 0, SNAPSHOT }, { "pages-sync", 0, SNAPSHOT },
 	{ "pages-write", 0, SNAPSHOT }, { "read", 0, SNAPSHOT },

@@ -14,11 +14,16 @@
 #include "journal_part.h"
 #include "journal_read.h"
 
-/* So many blocks of changes are not worth a new journal. */
+/*
+ * So many blocks of changes are not worth a new journal; so many bytes of a transaction go into a
+ * part, which in tests make several of many a transaction.
+ */
 #ifdef RD_TEST
 #define MIN_ROLL	64
+#define CHANGES_MAX	1024
 #else
 #define MIN_ROLL	2048
+#define CHANGES_MAX	RD_JOURNAL_PART_MAX
 #endif
 
 struct writer {
@@ -94,6 +99,9 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	part->before = cpu_to_le32(end->last_crc);
 	part->crc = cpu_to_le32(rd_journal_part_crc(part, len));
 	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
+	r = rd_failpoint("journal-part");
+	if (r)
+		return r;
 	note_written(writer);
 	r = rd_area_log(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
 			rd_slot_offset(end->frame, end->block));
@@ -139,10 +147,11 @@ static int make_room(struct writer *writer, unsigned int blocks)
 
 static int append(struct writer *writer, const u8 *data, size_t len, bool dump, u64 generation)
 {
+	size_t max = dump ? RD_JOURNAL_PART_MAX : CHANGES_MAX;
 	int r = 0;
 
 	while (len && !r) {
-		size_t now = rd_min(len, RD_JOURNAL_PART_MAX);
+		size_t now = rd_min(len, max);
 		enum rd_journal_part_kind kind = dump ? RD_PART_DUMP :
 			now < len ? RD_PART_MORE : RD_PART_CHANGES;
 
@@ -545,4 +554,22 @@ int rd_journal_renew(struct rd_pool *pool, u64 nr_frames)
 		return -ENOSPC;
 	}
 	return r;
+}
+
+int rd_journal_leave_rest(struct rd_pool *pool)
+{
+	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_journal_end rest;
+	struct rd_state state;
+	int r;
+
+	if (!part)
+		return -ENOMEM;
+	r = rd_state_read(pool->sql, &state);
+	rest = state.end;
+	if (!r)
+		r = rd_journal_skip(&pool->area, &rest);
+	if (r || rest.seq == state.end.seq)
+		return r;
+	return begin_new(pool, part, pool->area.super.nr_frames, LEFT);
 }

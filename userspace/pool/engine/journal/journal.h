@@ -72,6 +72,14 @@ int rd_journal_mark(struct rd_pool *pool);
 int rd_journal_renew(struct rd_pool *pool, u64 nr_frames);
 
 /*
+ * The catalog was made of the journal. If that ends with a transaction that is not whole, begin a
+ * new one where there is room: what is left of those parts would pass for what comes behind a part
+ * that is lost, once others are written over the first of them. The caller has the lock of the
+ * journal, or the pool alone.
+ */
+int rd_journal_leave_rest(struct rd_pool *pool);
+
+/*
  * Make the catalog follow the journal that the superblock names. -ESTALE: that journal
  * belongs to another catalog.
  */

@@ -88,13 +88,18 @@ int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
 	struct rd_journal_end whole_end = *end;
 	struct rd_buffer whole = { 0 };
 	int r = part ? 0 : -ENOMEM;
+	bool goes_on = false;
 
 	while (!r) {
 		r = rd_journal_part_read(area, end, part);
 		if (!r)
 			r = take_part(reader, part, end, &whole);
-		/* A transaction with parts missing is not there. */
-		if (!r && le32_to_cpu(part->kind) != RD_PART_MORE)
+		if (r)
+			break;
+		/* A transaction with parts missing is not there, nor are links within it. */
+		if (le32_to_cpu(part->kind) != RD_PART_LINK)
+			goes_on = le32_to_cpu(part->kind) == RD_PART_MORE;
+		if (!goes_on)
 			whole_end = *end;
 	}
 	rd_buffer_free(&whole);
@@ -170,8 +175,7 @@ static int find_lost(const struct rd_area *area, const struct rd_journal_end *en
 	return rd_shard_is_lost(area->store, rd_frame_offset(end->frame), ret);
 }
 
-/* Move @at behind all parts that can be read, also those of a transaction that was never whole. */
-static int skip_parts(const struct rd_area *area, struct rd_journal_end *at)
+int rd_journal_skip(const struct rd_area *area, struct rd_journal_end *at)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct rd_journal_reader reader = { .change = NULL };
@@ -194,7 +198,7 @@ int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *e
 
 	/* What is found may have been appended since the parts were read: look once more. */
 	for (;;) {
-		r = skip_parts(area, &at);
+		r = rd_journal_skip(area, &at);
 		if (!r)
 			r = find_lost(area, &at, ret);
 		if (!r && !*ret)

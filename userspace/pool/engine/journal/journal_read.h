@@ -31,6 +31,9 @@ struct rd_journal_reader {
 int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
 		    const struct rd_journal_reader *reader);
 
+/* Move @at behind all parts that can be read, also those of a transaction that was never whole. */
+int rd_journal_skip(const struct rd_area *area, struct rd_journal_end *at);
+
 /* Does a part of the journal come after @end that cannot be read? */
 int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end,
 		      bool *ret);
