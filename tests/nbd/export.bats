@@ -341,6 +341,13 @@ kill_holder() {
 	must snapshot vm1 --from 1.img
 	must unexport vm1
 	[ "$output" = "ended the export of vm1@4" ]
+	serve vm1@1 --unix given.sock
+	ctl unexport 1.img
+	[ "$status" -eq 1 ]
+	must unexport ./given.sock
+	[ "$output" = "ended the export of vm1@1" ]
+	serve vm1@1 --unix given.sock
+	must unexport given.sock
 	[ -z "$(ls run)" ]
 	is_clean
 }

@@ -2,6 +2,7 @@
 /* revdedupctl export and unexport: versions as disks over NBD, by nbdkit. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/volume/map/export.h"
@@ -237,6 +238,15 @@ static int end_one(struct ctl *ctl, const struct rd_export *export)
 	return rd_export_is_here(export) ? ctl_free_space(ctl, export->pool) : 0;
 }
 
+/* Its path is noted from the root on, and need not be given like that. */
+static bool is_socket_of(const char *path, const struct rd_export *export)
+{
+	struct stat given, noted;
+
+	return !stat(path, &given) && !stat(export->socket, &noted) && S_ISSOCK(noted.st_mode) &&
+		given.st_dev == noted.st_dev && given.st_ino == noted.st_ino;
+}
+
 static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 {
 	/* A device reads it, which 'unmap' removes first; or a command, which ends it. */
@@ -244,7 +254,8 @@ static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 		return false;
 	return ctl_has(ctl, CTL_OPT_ALL) || !strcmp(ctl->operands[0], export->name) ||
 		!strcmp(ctl->operands[0], export->asked) ||
-		!strcmp(ctl->operands[0], export->socket);
+		!strcmp(ctl->operands[0], export->socket) ||
+		is_socket_of(ctl->operands[0], export);
 }
 
 int cmd_unexport(struct ctl *ctl)
