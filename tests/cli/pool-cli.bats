@@ -95,7 +95,17 @@ bats_require_minimum_version 1.5.0
 	weakly snapshot vm1 --from 1.img
 	[ "$status" -eq 1 ]
 	[[ ${lines[0]} == *"Permission denied"* ]]
+	# SQLite needs both: it makes files beside the catalog.
 	chmod -R u+w pool
+	for part in pool pool/catalog.db; do
+		chmod a-w "$part"
+		weakly snapshot vm1 --from 1.img
+		expect 1 <<-END
+			revdedupctl: cannot write to '$PWD/$part': Permission denied
+			revdedupctl: run this command as root, or give this user the permission
+		END
+		chmod u+w "$part"
+	done
 	must check
 }
 

@@ -626,6 +626,26 @@ static bool has_no_writer(const char *path)
 	return access(dirname(dir), W_OK) && access(wal, F_OK);
 }
 
+/* SQLite makes files beside it, too, and finds out late that it cannot. */
+static int check_writable(const char *path)
+{
+	RD_FREE char *dir = strdup(path);
+	const char *what;
+	int r;
+
+	if (!dir)
+		return -ENOMEM;
+	what = dirname(dir);
+	if (!access(what, W_OK))
+		what = path;
+	if (!access(what, W_OK) || errno == ENOENT)
+		return 0;
+	r = rd_err(-errno, "cannot write to '%s'", what);
+	if (r == -EACCES)
+		rd_hint("run this command as root, or give this user the permission");
+	return r;
+}
+
 /*
  * The index of the log (-shm) is a file that is mapped. Where there is no room for a page
  * of it, to write to it is a SIGBUS; btrfs wants room for each write, not for the first
@@ -690,9 +710,12 @@ static int open_file(sqlite3 **ret, const char *path, bool create, bool writable
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables)
 {
-	struct rd_sql *sql = calloc(1, sizeof(*sql));
-	int r, reserved = RD_PAGE_CHECK;
+	int r = writable ? check_writable(path) : 0, reserved = RD_PAGE_CHECK;
+	struct rd_sql *sql;
 
+	if (r)
+		return r;
+	sql = calloc(1, sizeof(*sql));
 	if (!sql)
 		return -ENOMEM;
 	r = open_file(&sql->db, path, create, writable);
