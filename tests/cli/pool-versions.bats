@@ -158,6 +158,20 @@ move() {
 	cmp back 1.img
 }
 
+@test "list, show: a comment does not change the terminal" {
+	must init --compression none pool --size 100M
+	export REVDEDUP_POOL=$PWD/pool
+	truncate -s 1M 1.img
+	# CSI as one character and as one byte, bidi controls, and what is to be left as it is.
+	must snapshot vm1 --from 1.img --comment \
+		$'\u009b31m \x9b1m \u202ea\u2066b\u200fc\u061cd \u00e9 \u2030 \u2065 \U1f600 \\'
+	for verb in "list vm1" "show vm1@1"; do
+		# shellcheck disable=SC2086 # words
+		must $verb
+		[[ $output == *$'??31m ?1m ???a???b???c??d \u00e9 \u2030 \u2065 \U1f600 \\'* ]]
+	done
+}
+
 @test "list, show: JSON and metrics are UTF-8, whatever a comment or a path is" {
 	local bad=$'caf\xe9 \xff \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80 cut \xe2\x82'
 	local name=$'p\xffl'

@@ -36,6 +36,17 @@ static unsigned int utf8_len(const char *text)
 	return len;
 }
 
+/* U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069. */
+static bool turns_text(const unsigned char *at)
+{
+	if (at[0] == 0xd8)
+		return at[1] == 0x9c;
+	if (at[0] != 0xe2)
+		return false;
+	return at[1] == 0x80 ? at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae) :
+		at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+}
+
 unsigned int rd_shown_len(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -43,7 +54,9 @@ unsigned int rd_shown_len(const char *text)
 
 	if (len == 1)
 		return at[0] >= ' ' && at[0] != 127;
-	return len == 2 && at[0] == 0xc2 && at[1] < 0xa0 ? 0 : len;
+	if (len == 2 && at[0] == 0xc2 && at[1] < 0xa0)
+		return 0;
+	return len && turns_text(at) ? 0 : len;
 }
 
 unsigned int rd_utf8_put(const char *text, FILE *out)

@@ -16,7 +16,7 @@
 
 /*
  * Count the bytes of the character that @text begins with; 0: it is not UTF-8, or a control
- * character, as U+0080 to U+009F are, too.
+ * character, as U+0080 to U+009F are, too, and those that turn the direction of the text.
  */
 unsigned int rd_shown_len(const char *text);
 /*

@@ -204,6 +204,13 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 
 void ctl_print_comment(const char *comment)
 {
-	for (; *comment; comment++)
-		putchar((unsigned char)*comment < ' ' || *comment == 127 ? '?' : *comment);
+	while (*comment) {
+		unsigned int len = rd_shown_len(comment);
+
+		if (len)
+			printf("%.*s", len, comment);
+		else
+			putchar('?');
+		comment += len ? len : 1;
+	}
 }

@@ -38,7 +38,7 @@ const char *ctl_state_print(char text[CTL_STATE_TEXT], const struct ctl_describe
 /* Begin a line of JSON with all that is known of the version. */
 void ctl_json_described(struct ctl *ctl, const struct ctl_described *described);
 
-/* Print a comment without its control characters, which could change the terminal. */
+/* Print a comment without what could change the terminal: what rd_shown_len() knows as 0. */
 void ctl_print_comment(const char *comment);
 
 #endif
