@@ -242,10 +242,18 @@ refused() {
 		"rate 100M,time 4h," ]
 	# Limits of the settings are no reason to fail, and wrong ones are told of.
 	must dedup
+	config "[dedup]" "rate = fast"
+	ctl config
+	[ "$status" -eq 2 ]
+	[[ $output == *"'rate' needs a size such as 500M or 10G, not 'fast'"* ]]
 	config "[dedup]" "rate = 1000K"
 	ctl config
 	[ "$status" -eq 2 ]
-	[[ $output == *"'rate' needs a size"* ]]
+	[[ $output == *"'rate' needs at least 1M, not '1000K'"* ]]
+	config "[boot]" "memory = 1M"
+	ctl config
+	[ "$status" -eq 2 ]
+	[[ $output == *"'memory' needs at least 16M, not '1M'"* ]]
 	config "[dedup]" "time = 1d"
 	ctl config
 	[[ $output == *"'time' needs a time such as 90s, 30m or 2h, not '1d'"* ]]

@@ -158,8 +158,12 @@ static const char *check_value(const struct key *key, const char *value, char te
 		snprintf(text, 100, "a number from %llu to %llu", key->min, key->max);
 		return text;
 	case BYTES:
-		return ctl_size_parse(value, &number) || number < key->min ?
-			"a size such as 500M or 10G" : NULL;
+		if (ctl_size_parse(value, &number))
+			return "a size such as 500M or 10G";
+		if (number >= key->min)
+			return NULL;
+		snprintf(text, 100, "at least %lluM", key->min >> 20);
+		return text;
 	case SHARE:
 		return ctl_share_parse(value, &percent, &number) ?
 			"a share such as 1% or a size such as 10G" : NULL;
