@@ -933,6 +933,8 @@ sent_with() {
 		receive --all vm1 --from there
 		receive vm1 --as a@b --from there
 		serve --read-only --append-only
+		serve --share foo
+		serve --limit x
 		serve vm1
 	END
 	while read -r command; do

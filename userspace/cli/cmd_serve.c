@@ -57,9 +57,11 @@ static int refuse(const char *why)
 	return -EPERM;
 }
 
-static int receive(struct ctl *ctl, struct rd_wire *wire)
+static int read_options(struct ctl *ctl, struct rd_receive_options *options)
 {
-	struct rd_receive_options options = {
+	int r;
+
+	*options = (struct rd_receive_options){
 		.is_volume = ctl_is_volume,
 		.is_tag = ctl_is_tag,
 		.may_write = ctl_serves_volume,
@@ -68,18 +70,21 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 		.limit = U64_MAX,
 		.ctx = ctl,
 	};
+	r = read_share(ctl, &options->share);
+	return r ? r : ctl_value_size(ctl, CTL_OPT_LIMIT, &options->limit);
+}
+
+static int receive(struct ctl *ctl, struct rd_wire *wire,
+		   const struct rd_receive_options *options)
+{
 	struct rd_receive_report report;
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_READ_ONLY))
 		return refuse("this end may only be read");
-	r = read_share(ctl, &options.share);
+	r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
-		r = ctl_value_size(ctl, CTL_OPT_LIMIT, &options.limit);
-	if (!r)
-		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = rd_receive(ctl->pool, wire, &options, &report);
+		r = rd_receive(ctl->pool, wire, options, &report);
 	return ctl_close(ctl, r);
 }
 
@@ -183,11 +188,12 @@ static int serve_disk(struct ctl *ctl, struct rd_wire *wire)
 
 /* --- */
 
-static int serve_as(struct ctl *ctl, struct rd_wire *wire, char who)
+static int serve_as(struct ctl *ctl, struct rd_wire *wire, char who,
+		    const struct rd_receive_options *options)
 {
 	switch (who) {
 	case 'S':
-		return receive(ctl, wire);
+		return receive(ctl, wire, options);
 	case 'N':
 		return serve_disk(ctl, wire);
 	}
@@ -217,6 +223,7 @@ static int talk(struct ctl *ctl)
 		.out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
 		.peer = "the other end",
 	};
+	struct rd_receive_options options;
 	char who = 0;
 	int r;
 
@@ -227,6 +234,8 @@ static int talk(struct ctl *ctl)
 	if (ctl_has(ctl, CTL_OPT_READ_ONLY) && ctl_has(ctl, CTL_OPT_APPEND_ONLY))
 		r = ctl_usage(ctl, "--read-only and --append-only: nothing is left that may be done");
 	else
+		r = read_options(ctl, &options);
+	if (!r)
 		r = ctl_wire(ctl, &wire);
 	/* Nothing but the stream may come there. */
 	if (!r && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -238,7 +247,7 @@ static int talk(struct ctl *ctl)
 	if (!r)
 		r = be_quiet();
 	if (!r)
-		r = serve_as(ctl, &wire, who);
+		r = serve_as(ctl, &wire, who, &options);
 	if (r && who && r != -EREMOTEIO)
 		tell_error(&wire);
 	ctl->progress.wire = NULL;
