@@ -802,6 +802,24 @@ data.write(bytes((byte ^ 1,)))'
 	has there vm2@1 2.img
 }
 
+@test "receive: what the other end refuses to send is an error, and others arrive" {
+	make_ends
+	must snapshot vm2 --from 2.img
+	must snapshot vm1 --from 1.img --pool there
+	for option in "" --json; do
+		# shellcheck disable=SC2086 # none, or one
+		ctl receive --all --pool there --from "x:$PWD/pool" --rsh ./rsh $option
+		[ "$status" -eq 1 ]
+		[[ $output != *"nothing new"* ]]
+		[[ $output == *"x: the other end has a volume 'vm1', and no version of it that this pool has"* ]]
+		[[ $output == *"x: nothing was sent of it; --as NAME receives it under another name"* ]]
+		[ "$(list_there)" = "vm1@1 vm2@1" ]
+	done
+	must receive vm1 --as mine --pool there --from pool
+	has there mine@3 3.img
+	must check --pool there
+}
+
 @test "serve: what it allows" {
 	local to="x:$PWD/there"
 	make_ends

@@ -72,6 +72,7 @@ enum rd_remedy {
 
 	/* other pools */
 	RD_REMEDY_SEND_AS,		/* under another name, or although it is another disk */
+	RD_REMEDY_RECEIVE_AS,		/* the same, where the receiver has asked for it */
 
 	/* versions as devices */
 	RD_REMEDY_RESTORE,		/* write it to a disk instead */

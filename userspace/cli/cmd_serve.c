@@ -91,7 +91,10 @@ static int receive(struct ctl *ctl, struct rd_wire *wire,
 static int send(struct ctl *ctl, struct rd_wire *wire)
 {
 	struct ctl_picks picks = { .serves = true };
-	struct rd_send_options options = { .compression = rd_compression_default };
+	struct rd_send_options options = {
+		.serves = true,
+		.compression = rd_compression_default,
+	};
 	struct rd_send_report report;
 	struct rd_record record;
 	int r;

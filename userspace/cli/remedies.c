@@ -95,6 +95,7 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_SEND_AS] = {
 		"--as NAME gives it another name there, and --force sends it although the disk may be another",
 	},
+	[RD_REMEDY_RECEIVE_AS] = { "--as NAME receives it under another name" },
 	[RD_REMEDY_NAME_ANOTHER_META] = { "name another device with --meta" },
 	[RD_REMEDY_MORE_COW] = { "--cow-size gives more room" },
 	[RD_REMEDY_LESS_COW] = { "--cow-size asks for less" },

@@ -338,7 +338,8 @@ static int refuse_stranger(const struct rd_sender *sender, const struct rd_send_
 {
 	rd_err(0, "%s has a volume '%s', and no version of it that this pool has",
 	       sender->wire->peer, pick->as);
-	rd_remedy(RD_REMEDY_SEND_AS, NULL, "nothing was sent of it");
+	rd_remedy(sender->options->serves ? RD_REMEDY_RECEIVE_AS : RD_REMEDY_SEND_AS, NULL,
+		  "nothing was sent of it");
 	return -EEXIST;
 }
 
@@ -432,11 +433,11 @@ static int send_all(struct rd_sender *sender)
 		}
 	}
 	free(known);
+	/* BYE says that all is there: the caller tells the receiver why it is not. */
+	r = r ? r : first;
 	if (!r)
 		r = rd_wire_put(sender->wire, RD_REC_BYE, NULL, 0);
-	if (!r)
-		r = rd_wire_flush(sender->wire);
-	return r ? r : first;
+	return r ? r : rd_wire_flush(sender->wire);
 }
 
 /* --- into a file */

@@ -34,6 +34,7 @@ struct rd_send_options {
 	u64 newest;		/* no more than so many versions of each volume; 0: all */
 	i64 base;		/* only what is newer than this version; a file builds on it */
 	bool force;		/* although the receiver has other versions of a volume */
+	bool serves;		/* the receiver has asked for it: only an error reaches its user */
 	bool dry_run;		/* ask what the receiver has, and only tell; not into a file */
 	struct rd_compression compression;	/* of what goes over the wire */
 	bool anew;		/* also of what is compressed in the pool */
