@@ -288,6 +288,37 @@ send_held() {
 	[[ $output == *"there has a volume 'other', and no version of it that this pool has"* ]]
 }
 
+@test "send, receive: one version that is older than what is there is refused, not passed by" {
+	local refused="vm1@1 is not sent: there has a newer version, and takes only newer ones"
+	make_ends
+	must tag vm1@1 +old
+	must send vm1@2 --to there
+	for name in vm1@1 @old; do
+		ctl send "$name" --to there
+		[ "$status" -eq 3 ]
+		[ "${lines[0]}" = "revdedupctl: $refused" ]
+		[[ $output != *"nothing new"* ]]
+	done
+	ctl receive vm1@old --pool there --from pool
+	expect 1 <<<"revdedupctl: pool: ${refused/there has/the other end has}"
+	status=0
+	output=$("$build/bin/revdedupctl" send vm1@1 --dry-run --to there --json 2>/dev/null) ||
+		status=$?
+	[ "$status" -eq 3 ]
+	[ "$(field 0 '["versions_refused"]')" = 1 ]
+	[ "$(field 0 '["volumes_unchanged"]')" = 0 ]
+	# Others go, and what is there is no error, though older.
+	must snapshot vm2 --from 2.img
+	ctl send vm1@1 vm2 --to there
+	[ "$status" -eq 3 ]
+	[ "$(list_there)" = "vm1@2 vm2@1" ]
+	must send vm1 --to there
+	must send vm1@2 --to there
+	[ "$output" = "nothing new to send to there" ]
+	must receive vm1@2 --pool there --from pool
+	[ "$output" = "nothing new to receive from pool" ]
+}
+
 @test "send: a volume there that is another one" {
 	make_ends
 	blocks other.img 0 100

@@ -357,6 +357,30 @@ static void tell_there(struct rd_sender *sender, const struct rd_send_pick *pick
 	}
 }
 
+/* Has the receiver the one version that is named? */
+static bool is_there(const struct rd_send_pick *pick, const struct list *list,
+		     const struct rd_known *known, size_t nr_known)
+{
+	const struct rd_version *version;
+	size_t i;
+
+	for (i = 0; i < nr_known; i++) {
+		version = find_known(list, &known[i]);
+		if (version && version->number == pick->number)
+			return true;
+	}
+	return false;
+}
+
+/* That version is older than one that both have. */
+static int refuse_older(struct rd_sender *sender, const struct rd_send_pick *pick)
+{
+	rd_err(0, "%s@%lld is not sent: %s has a newer version, and takes only newer ones",
+	       pick->name, pick->number, sender->wire->peer);
+	sender->report->skipped++;
+	return sender->options->serves ? -EEXIST : 0;
+}
+
 static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick,
 		       const struct rd_known *known, size_t nr_known)
 {
@@ -374,12 +398,12 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 		tell_there(sender, pick, &list, known, nr_known);
 	if (!r)
 		r = send_chosen(sender, pick, &list, common, &nr);
-	sender->report->there += !r && !nr;
 	if (!r && !nr && common && !dry)
 		tell(sender, RD_SEND_THERE, pick, common, 0);
-	if (!r && !nr && common && pick->number && pick->number < common->number)
-		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",
-			pick->name, pick->number, sender->wire->peer);
+	if (!r && !nr && common && pick->number && !is_there(pick, &list, known, nr_known))
+		r = refuse_older(sender, pick);
+	else
+		sender->report->there += !r && !nr;
 	rd_buffer_free(&list.all);
 	return r;
 }

@@ -47,7 +47,7 @@ struct rd_send_options {
 struct rd_send_report {
 	u64 versions;		/* that were sent, or would be */
 	u64 there;		/* volumes of which nothing new was to be sent */
-	u64 skipped;		/* versions that the receiver did not take */
+	u64 skipped;		/* versions that the receiver did not take, or would not */
 	u64 blocks;		/* whose content was sent */
 	u64 blocks_there;	/* that changed as well, and which the receiver had, or zeros */
 	u64 segments, segments_there;	/* that changed; of these, what the receiver had */
