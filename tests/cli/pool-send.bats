@@ -1007,9 +1007,19 @@ sent_with() {
 	[ "$status" -eq 1 ]
 	[[ $output == *"revdedupctl: is revdedupctl installed there, and the name of the host right?" ]]
 	[ -z "$(list_there)" ]
-	# The same pool is not another one.
-	must send vm1 --to pool
-	[ "$output" = "nothing new to send to pool" ]
+	# The same pool, by whatever name, is no copy elsewhere.
+	ln -s pool link
+	for command in "send vm1 --to" "receive vm1 --from"; do
+		# shellcheck disable=SC2086 # words
+		ctl $command link
+		expect 1 <<-'END'
+			revdedupctl: 'link' is this pool itself
+			revdedupctl: nothing was copied; --as NAME makes a volume of another name in it
+		END
+	done
+	must send vm1 --as twin --to link
+	has pool twin@3 3.img
+	[ ! -e pool/last-sent ]
 	# Two that do the same have nothing to say to each other.
 	ctl send vm1 --to "x:there" --rsh "cat; :"
 	[ "$status" -eq 1 ]

@@ -208,7 +208,8 @@ static int send_to(struct ctl *ctl, const char *to, const struct rd_send_options
 		return r;
 	r = rd_send(ctl->pool, &remote.wire, options, &report);
 	r = ctl_remote_end(&remote, r);
-	ctl_elsewhere_write(ctl->pool->path, &telling->elsewhere);
+	if (!remote.is_own)
+		ctl_elsewhere_write(ctl->pool->path, &telling->elsewhere);
 	if (r)
 		return r;
 	tell_all(ctl, &remote.wire, to, &report);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,6 +139,21 @@ int ctl_wire(struct ctl *ctl, struct rd_wire *wire)
 	return r;
 }
 
+/* A pool that is sent to itself would look like a copy elsewhere. */
+static int check_own(const struct ctl *ctl, struct ctl_remote *remote)
+{
+	struct stat own, other;
+
+	remote->is_own = ctl->pool && !remote->host[0] && !stat(ctl->pool->path, &own) &&
+		!stat(remote->pool, &other) && own.st_dev == other.st_dev &&
+		own.st_ino == other.st_ino;
+	if (!remote->is_own || ctl_has(ctl, CTL_OPT_AS))
+		return 0;
+	rd_err(0, "'%s' is this pool itself", remote->pool);
+	rd_hint("nothing was copied; --as NAME makes a volume of another name in it");
+	return CTL_FAILED;
+}
+
 int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remote, char who)
 {
 	int fds[2], r;
@@ -145,6 +161,8 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 
 	r = ctl_remote_parse(ctl, text, remote);
 	remote->progress = &ctl->progress;
+	if (!r)
+		r = check_own(ctl, remote);
 	if (!r)
 		r = ctl_wire(ctl, &remote->wire);
 	if (r)

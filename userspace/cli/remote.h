@@ -19,6 +19,7 @@ struct ctl_remote {
 	char host[300];		/* [USER@]HOST, or "": this host */
 	char port[8];
 	char pool[PATH_MAX];
+	bool is_own;		/* the pool that is open here */
 	pid_t pid;
 	struct ctl_progress *progress;	/* a sign of life for the other end */
 	struct rd_wire wire;
