@@ -28,6 +28,18 @@ load pool
 	drop
 	must restore vm1@3 --to guest.img --yes
 	cmp 3.img guest.img
+	# It has a disk in it, and is none.
+	printf 'QFI\xfb\0\0\0\3' >guest.qcow2
+	for source in "" "--from pool"; do
+		# shellcheck disable=SC2086 # words
+		ctl restore vm1@1 --to guest.qcow2 --yes $source
+		[ "$status" -eq 1 ]
+		[[ ${lines[0]} == *"'guest.qcow2' is not a disk: it is a file of format qcow2, with a disk in it" ]]
+		[[ ${lines[1]} == *"nothing was changed; --to qcow2:guest.qcow2 writes to the disk in it, and --force overwrites the file with a raw one" ]]
+	done
+	[ "$(stat -c %s guest.qcow2)" = 8 ]
+	must restore vm1@1 --to guest.qcow2 --yes --force
+	cmp 1.img guest.qcow2
 }
 
 # unread COMMAND...: run it with a stdout that nobody reads any more; its stderr is in the file said.
