@@ -133,6 +133,19 @@ bats_require_minimum_version 1.5.0
 	wait $! || code=$?
 	[ "$code" -eq 130 ]
 	[ "$(tail -n 1 err)" = "revdedupctl: interrupted" ]
+	drop
+	# It waits for its rate: the reads that are begun would take half a minute.
+	head -c 40M /dev/urandom >5.img
+	code=0
+	"$build/bin/revdedupctl" snapshot vm2 --from 5.img --rate 1M 2>err 3>&- &
+	until [[ $(readlink /proc/$!/fd/*) == */5.img* ]]; do sleep 0.05; done
+	sleep 1
+	SECONDS=0
+	kill -INT $!
+	wait $! || code=$?
+	[ "$code" -eq 130 ]
+	[ "$SECONDS" -lt 10 ]
+	must check
 }
 
 @test "progress" {

@@ -11,6 +11,7 @@
 struct rd_pace {
 	u64 rate;		/* bytes a second; 0: any */
 	u64 free_us;		/* when what was done so far is paid for */
+	volatile int *stop;	/* set by a signal: nothing waits any more; or NULL */
 };
 
 /*
@@ -28,7 +29,7 @@ static inline void rd_pace(struct rd_pace *pace, u64 bytes)
 	u64 now, wait;
 	struct timespec t;
 
-	if (!pace->rate)
+	if (!pace->rate || (pace->stop && *pace->stop))
 		return;
 	now = rd_now_us();
 	pace->free_us = rd_max(pace->free_us, now) + bytes * 1000000 / pace->rate;

@@ -147,6 +147,7 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 	if (r)
 		return r;
 	ctl->pool->pace.rate = rate;
+	ctl->pool->pace.stop = ctl->progress.progress.stop;
 	ctl->pool->lease_ops = &rd_host_lease_ops;
 	return 0;
 }
