@@ -42,7 +42,11 @@ load pool
 	[ "$(readlink pool/data)" = "$PWD/area" ]
 	ctl init again --data area
 	[ "$status" -eq 1 ]
-	[[ $output == *"'area' is the data area of a pool already"*--force* ]]
+	expect 1 <<-'END'
+		revdedupctl: 'area' is the data area of a pool already
+		revdedupctl: nothing was changed; --force uses it anyway, and what it holds is lost
+		revdedupctl: no pool was made
+	END
 	[ ! -e again ]
 	# Its first superblock is lost.
 	dd if=/dev/zero of=area bs=4k count=1 conv=notrunc status=none
@@ -56,6 +60,11 @@ load pool
 	ctl init pool2 --data used
 	[ "$status" -eq 1 ]
 	[[ $output == *"'used' is not empty"* ]]
+	ctl init pool2 --data nowhere
+	expect 1 <<-'END'
+		revdedupctl: cannot find 'nowhere': No such file or directory
+		revdedupctl: no pool was made
+	END
 	# Nothing is left that a second try would use.
 	[ ! -e pool2 ]
 	must init pool2 --data used --force

@@ -142,10 +142,11 @@ static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
 }
 
 /* The catalog comes last: a directory without one is not a pool. */
-static int fill_directory(const char *path, const struct rd_pool_options *options)
+static int fill_directory(const char *path, const struct rd_pool_options *options,
+			  u64 *ret_frames)
 {
 	u64 reserve = options->reserve ? options->reserve : DEFAULT_RESERVE;
-	u64 journal, frames = 0;
+	u64 journal;
 	u8 uuid[16];
 	int r;
 
@@ -155,13 +156,13 @@ static int fill_directory(const char *path, const struct rd_pool_options *option
 	uuid[6] = (uuid[6] & 0x0f) | 0x40;
 	uuid[8] = (uuid[8] & 0x3f) | 0x80;
 	journal >>= 1;
-	r = make_data(path, options, uuid, journal, &frames);
+	r = make_data(path, options, uuid, journal, ret_frames);
 	if (!r)
 		r = make_reserve(path, reserve);
 	if (!r)
 		r = make_about(path, uuid, reserve);
 	if (!r)
-		r = make_catalog(path, uuid, frames, journal);
+		r = make_catalog(path, uuid, *ret_frames, journal);
 	if (!r)
 		r = rd_sync_directory(path);
 	return r;
@@ -277,6 +278,7 @@ static void remove_parts(const char *pool, const bool *were_there)
 int rd_pool_create(const char *path, const struct rd_pool_options *options)
 {
 	bool is_new = !mkdir(path, 0700), were_there[NR_PARTS];
+	u64 frames = 0;
 	unsigned int i;
 	int r;
 
@@ -289,15 +291,15 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options)
 		return r;
 	for (i = 0; i < NR_PARTS; i++)
 		were_there[i] = is_there(path, parts[i]);
-	r = fill_directory(path, options);
+	r = fill_directory(path, options, &frames);
 	if (!r)
 		return 0;
 	remove_parts(path, were_there);
 	if (is_new)
 		rmdir(path);
-	if (options->data)
+	if (options->data && frames)
 		rd_remedy(RD_REMEDY_USE_ANYWAY, options->data,
-			  "no pool was made, but the data area may have been written to");
+			  "no pool was made, but the data area was written to");
 	else
 		rd_hint("no pool was made");
 	return r;
