@@ -104,6 +104,10 @@ load pool
 	[ "$status" -eq 0 ]
 	[ "$(field 0 '["mode"]')" = changed ]
 	"$build/bin/revdedupctl" dump vm1@2 | cmp - 1.img
+	# What is read to be sure has not changed.
+	echo "version 2" >list
+	must snapshot vm1 --from 1.img --changed list
+	[[ $output == "vm1@3: 0 changed segments, "*" audited, read "*", changed 0 B, "* ]]
 }
 
 @test "snapshot: a list of changes for an image of nothing" {

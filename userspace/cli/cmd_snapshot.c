@@ -137,7 +137,10 @@ static void print_text(struct ctl *ctl, const char *name,
 	if (reason)
 		printf("%s: full read: %s\n%llu segments, ", name, reason, version->dirty);
 	else
-		printf("%s: %llu changed segments, ", name, version->dirty);
+		printf("%s: %llu changed segments, ", name,
+		       version->dirty - report->segments_audited);
+	if (!reason && report->segments_audited)
+		printf("%llu audited, ", report->segments_audited);
 	printf("read %s, changed %s, wrote %s to the pool in %llu.%llu s\n",
 	       ctl_size(version->bytes_read), ctl_size(version->blocks_changed * RD_BLOCK_SIZE),
 	       ctl_size(version->bytes_stored), ms / 1000, ms / 100 % 10);
