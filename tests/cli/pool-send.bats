@@ -985,6 +985,11 @@ sent_with() {
 		serve --share foo
 		serve --limit x
 		serve vm1
+		send vm1 --to there --rate 1K
+		receive --all --from there --rate 1023K
+		snapshot vm1 --from 1.img --rate 0
+		restore vm1@1 --to back --rate 1
+		dump vm1@1 --rate 1
 	END
 	while read -r command; do
 		# shellcheck disable=SC2086 # words

@@ -401,6 +401,8 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
 	if (text && ctl_size_parse(text, ret))
 		return ctl_usage(ctl, "--%s needs a size such as 500M or 10G, not '%s'",
 				 infos[option].name, text);
+	if (text && option == CTL_OPT_RATE && *ret < CTL_RATE_MIN)
+		return ctl_usage(ctl, "--rate must be at least 1M");
 	return 0;
 }
 
@@ -414,8 +416,6 @@ int ctl_value_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
 	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
 	if (!r && text && ctl_time_limit_parse(text, &time))
 		r = ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
-	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < CTL_RATE_MIN)
-		r = ctl_usage(ctl, "--rate must be at least 1M");
 	*ret_until_us = time ? rd_now_us() + time : 0;
 	return r;
 }
