@@ -1053,9 +1053,11 @@ sent_with() {
 	ctl send
 	[ "$status" -eq 1 ]
 	[[ $(list_there second) == *" web1@2" ]]
-	# What is typed goes where it is typed to.
+	# What is typed goes where it is typed to, and a relative name means the same afterwards.
 	must send web1 --to there
 	[[ $(list_there) == *" web1@1 web1@2" ]]
+	must status
+	[[ $output == *"elsewhere:   web1@2 of "*", in $PWD/there"* && $output != *", in there"* ]]
 	rm etc/revdedup.conf
 	ctl send
 	[ "$status" -eq 2 ]

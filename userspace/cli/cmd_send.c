@@ -2,6 +2,7 @@
 /* revdedupctl send: versions to another pool, here or elsewhere, or into a file. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,6 +77,7 @@ static int set_picks(struct ctl *ctl, struct ctl_picks *picks)
 struct telling {
 	struct ctl *ctl;
 	const char *to;		/* NULL: a file */
+	const char *place;	/* @to, whatever directory it was typed in */
 	char subject[CTL_VERSION_TEXT];
 	struct rd_buffer elsewhere;	/* struct ctl_elsewhere each */
 };
@@ -91,7 +93,7 @@ static void note(struct telling *telling, const struct rd_send_pick *pick,
 	if (!telling->to)
 		return;
 	snprintf(one.volume, sizeof(one.volume), "%s", pick->name);
-	snprintf(one.to, sizeof(one.to), "%s", telling->to);
+	snprintf(one.to, sizeof(one.to), "%s", telling->place);
 	if (nr && !strcmp(all[nr - 1].volume, one.volume))
 		all[nr - 1] = one;
 	else
@@ -202,10 +204,12 @@ static int send_to(struct ctl *ctl, const char *to, const struct rd_send_options
 	struct telling *telling = options->ctx;
 	struct rd_send_report report;
 	struct ctl_remote remote;
+	char real[PATH_MAX];
 	int r = ctl_remote_start(ctl, to, &remote, 'S');
 
 	if (r)
 		return r;
+	telling->place = !remote.host[0] && realpath(remote.pool, real) ? real : to;
 	r = rd_send(ctl->pool, &remote.wire, options, &report);
 	r = ctl_remote_end(&remote, r);
 	if (!remote.is_own)
