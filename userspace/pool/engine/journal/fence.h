@@ -50,8 +50,8 @@
 int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode *mode);
 
 /*
- * A repair, by the owner, has made the catalog, in a store that is fenced: it counts from now on, in
- * a new journal.
+ * A repair, by the owner, has made the catalog, in a store that is fenced: it counts from now
+ * on, in a new journal.
  */
 int rd_fence_rebuilt(struct rd_pool *pool);
 
