@@ -484,17 +484,6 @@ static int begin_epoch(struct rd_pool *pool, struct rd_shard *shard)
 	return r == -EAGAIN ? rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path) : r;
 }
 
-/* Begin a new journal: what is lost of the old one cannot be written to. */
-static int renew_journal(struct rd_pool *pool)
-{
-	int r = open_catalog(pool, true);
-
-	if (!r)
-		r = rd_journal_renew(pool, 0);
-	close_catalog(pool);
-	return r;
-}
-
 int rd_fence_rebuilt(struct rd_pool *pool)
 {
 	struct rd_shard shard;
@@ -506,8 +495,9 @@ int rd_fence_rebuilt(struct rd_pool *pool)
 		r = rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path);
 	if (!r)
 		r = begin_epoch(pool, &shard);
+	/* What is lost of the old one cannot be written to. */
 	if (!r)
-		r = renew_journal(pool);
+		r = rd_journal_renew(pool, 0);
 	if (r)
 		return r;
 	note.base = shard.base;

@@ -420,15 +420,16 @@ static int switch_to(struct rd_pool *pool, const char *new, const char *old_name
 	return r ? r : rd_sync_directory(pool->path);
 }
 
-/* With the catalog that is new. */
-static int leave_rest(struct rd_pool *pool)
+/* The catalog that is new is in its place: where does the journal go on? */
+static int go_on(struct rd_pool *pool)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
 	int r = path ? rd_catalog_open(&pool->sql, path, true) : -ENOMEM;
 
 	if (r)
 		return r;
-	r = rd_journal_leave_rest(pool);
+	r = rd_area_can(&pool->area, RD_STORE_FENCED) ? rd_fence_rebuilt(pool) :
+		rd_journal_leave_rest(pool);
 	rd_sql_close(pool->sql);
 	pool->sql = NULL;
 	return r;
@@ -453,9 +454,7 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
 	r = switch_to(pool, new, old);
-	if (!r && rd_area_can(&pool->area, RD_STORE_FENCED))
-		return rd_fence_rebuilt(pool);
-	return r ? r : leave_rest(pool);
+	return r ? r : go_on(pool);
 }
 
 int rd_rebuild_set_aside(struct rd_pool *pool)
