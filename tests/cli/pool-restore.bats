@@ -35,7 +35,7 @@ load pool
 		ctl restore vm1@1 --to guest.qcow2 --yes $source
 		[ "$status" -eq 1 ]
 		[[ ${lines[0]} == *"'guest.qcow2' is not a disk: it is a file of format qcow2, with a disk in it" ]]
-		[[ ${lines[1]} == *"nothing was changed; --to qcow2:guest.qcow2 writes to the disk in it, and --force overwrites the file with a raw one" ]]
+		[[ ${lines[1]} == *"nothing was changed; --to qcow2:guest.qcow2 writes to the disk in it, and --force a raw disk over it" ]]
 	done
 	[ "$(stat -c %s guest.qcow2)" = 8 ]
 	must restore vm1@1 --to guest.qcow2 --yes --force

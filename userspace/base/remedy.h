@@ -36,6 +36,7 @@ enum rd_remedy {
 	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
 	RD_REMEDY_WRITE_ANYWAY,		/* although it is something else, or in use */
 	RD_REMEDY_READ_INSIDE,		/* [format:path] the disk in a qcow2 file or the like */
+	RD_REMEDY_WRITE_INSIDE,		/* format:path the same, to write to it */
 	RD_REMEDY_NAME_DISK,		/* name a disk of a QEMU that runs */
 	RD_REMEDY_READ_FILE,		/* that the disk of a guest lies in, which does not run */
 	RD_REMEDY_RISK_QEMU,		/* take a version although a kill may end that */

@@ -17,7 +17,6 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "host/sys/block.h"
-#include "host/sys/container.h"
 #include "host/sys/probe.h"
 #include "host/volume/attach/safety.h"
 #include "pool/engine/read/restore.h"
@@ -96,20 +95,6 @@ static int open_file(struct target *target, const struct stat *st)
 	return 0;
 }
 
-/* A raw disk in such a file is none that the guest can use. */
-static int check_format(const char *path)
-{
-	const char *format = rd_container_format(path);
-
-	if (!format)
-		return 0;
-	rd_err(0, "'%s' is not a disk: it is a file of format %s, with a disk in it", path,
-	       format);
-	rd_hint("nothing was changed; --to %s:%s writes to the disk in it, and --force overwrites the file with a raw one",
-		format, path);
-	return CTL_FAILED;
-}
-
 /* @pool: the one that the version is in or, if it comes from elsewhere, the one here. */
 static int check_overwrite(struct ctl *ctl, const char *path, const char *pool,
 			   const struct ctl_version *version)
@@ -132,7 +117,7 @@ static int check_overwrite(struct ctl *ctl, const char *path, const char *pool,
 		r = -ENOMEM;
 	if (!r)
 		r = rd_check_overwrite(path, &overwrite);
-	return r || overwrite.force ? r : check_format(path);
+	return r;
 }
 
 static int open_served(const struct ctl *ctl, struct target *target,

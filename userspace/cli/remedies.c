@@ -56,6 +56,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_READ_INSIDE] = {
 		"--from FORMAT:FILE reads the disk in it",
 		"'--from %s' reads the disk in it" },
+	[RD_REMEDY_WRITE_INSIDE] = {
+		"--to %s writes to the disk in it, and --force a raw disk over it" },
 	[RD_REMEDY_NAME_DISK] = {
 		"--from names a node or device, as 'query-block' of QMP prints it" },
 	[RD_REMEDY_READ_FILE] = {

@@ -168,8 +168,28 @@ static int check_loop(const char *path)
 	return -EBUSY;
 }
 
+/* FORMAT:PATH */
+#define INSIDE	(PATH_MAX + 32)
+
+/*
+ * Refuse a file that has a disk in it: its blocks are not where those of the disk are, and to write
+ * a raw disk over it leaves none that a guest can use. @ret_inside names the disk in it.
+ */
+static int check_format(const char *path, char ret_inside[INSIDE])
+{
+	const char *format = rd_container_format(path);
+
+	if (!format)
+		return 0;
+	rd_err(0, "'%s' is not a disk: it is a file of format %s, with a disk in it", path,
+	       format);
+	snprintf(ret_inside, INSIDE, "%s:%s", format, path);
+	return -EINVAL;
+}
+
 int rd_check_overwrite(const char *path, const struct rd_overwrite *overwrite)
 {
+	char inside[INSIDE];
 	struct rd_owner owner;
 	int r = rd_owner_find(path, &owner);
 
@@ -182,7 +202,14 @@ int rd_check_overwrite(const char *path, const struct rd_overwrite *overwrite)
 		r = check_lock(path);
 	if (!r)
 		r = check_loop(path);
-	return r ? r : check_others(path, overwrite);
+	if (!r)
+		r = check_others(path, overwrite);
+	if (r)
+		return r;
+	r = check_format(path, inside);
+	if (r)
+		rd_remedy(RD_REMEDY_WRITE_INSIDE, inside, "nothing was changed");
+	return r;
 }
 
 /* --- to be read, as an image */
@@ -216,25 +243,9 @@ static bool is_in_use(const char *path, char *text, size_t size)
 	return true;
 }
 
-/* Refuse a file that has a disk in it, whose blocks are not where those of the disk are. */
-static int check_format(const char *path)
-{
-	const char *format = rd_container_format(path);
-	char disk[PATH_MAX + 32];
-
-	if (!format)
-		return 0;
-	rd_err(0, "'%s' is not a disk: it is a file of format %s, with a disk in it", path,
-	       format);
-	snprintf(disk, sizeof(disk), "%s:%s", format, path);
-	rd_remedy(RD_REMEDY_READ_INSIDE, disk, NULL);
-	rd_remedy(RD_REMEDY_TAKE_FILE, NULL, "no version was made");
-	return -EINVAL;
-}
-
 int rd_check_image(const char *path, bool force, bool *ret_in_use)
 {
-	char text[PATH_MAX + 256];
+	char text[PATH_MAX + 256], inside[INSIDE];
 	struct rd_owner owner;
 	int r;
 
@@ -246,9 +257,12 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use)
 		return -EINVAL;
 	}
 	if (!force) {
-		r = check_format(path);
-		if (r)
+		r = check_format(path, inside);
+		if (r) {
+			rd_remedy(RD_REMEDY_READ_INSIDE, inside, NULL);
+			rd_remedy(RD_REMEDY_TAKE_FILE, NULL, "no version was made");
 			return r;
+		}
 	}
 	*ret_in_use = is_in_use(path, text, sizeof(text));
 	if (!*ret_in_use)
