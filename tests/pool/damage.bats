@@ -456,6 +456,9 @@ refuses() {
 	is 0 repair --rebuild-catalog --force
 	is 0 check
 	is 0 scrub
+	# It is not found again.
+	rm pool/catalog.db*
+	is 0 repair --rebuild-catalog
 }
 
 @test "a name in the copy of the catalog" {

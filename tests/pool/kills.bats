@@ -134,14 +134,13 @@ many_point_there() {
 # The second version gives the first one a long map: in a build for tests that transaction has
 # many parts of the journal, and goes on in another frame.
 @test "a transaction is killed between its parts, and the catalog is lost" {
-	local number first link last
+	local number again first link last
 	must init --compression none --pieces 1 pool --size 512M --reserve 1M
 	head -c 24M /dev/urandom >img/v
 	must snapshot v --from img/v
 	took v out/must
-	for number in {1..50}; do
-		must tag v@1 "+t$number"
-	done
+	lengthen_journal
+	fill_journal 60
 	"$BATS_TEST_DIRNAME/../cli/shuffle.py" img/v "$seed"
 	keep_base
 	log_steps snapshot v --from img/v
@@ -153,6 +152,16 @@ many_point_there() {
 		END { print first, at, last }' log)
 	[ $((link - first)) -ge 3 ] && [ $((last - link)) -ge 3 ] ||
 		fail_test "parts $first to $last, with the link $link"
+	# Killed again while it is written once more.
+	for again in journal-part:3 journal-switch journal-switched journal-appended; do
+		from_base
+		REVDEDUP_FAIL=journal-part:$((link + 3))=kill run -137 "${ctl[@]}" snapshot v --from img/v
+		REVDEDUP_FAIL=$again=kill run -137 "${ctl[@]}" tag v@1 +after
+		rm pool/catalog.db*
+		must repair --rebuild-catalog
+		! "${ctl[@]}" show v@2 >/dev/null 2>&1 || cp --sparse=always img/v want/v@2
+		all_right || fail_test "killed again at $again: see above"
+	done
 	for number in $((first + 3)) $((link + 1)) $((link + 3)) "$last"; do
 		from_base
 		REVDEDUP_FAIL=journal-part:$number=kill run -137 "${ctl[@]}" snapshot v --from img/v

@@ -57,6 +57,23 @@ ask() {
 	sqlite3 -separator ' ' asked/catalog.db "$1"
 }
 
+# fill_journal BLOCK: until its end is in that block. In a build for tests 79 is the last of a frame.
+fill_journal() {
+	local at nr
+	for nr in {1..300}; do
+		at=$(ask "SELECT journal_block FROM state") || return
+		[ "$at" -ne "$1" ] || return 0
+		must tag v@1 "+t$nr" || return
+	done
+	fail_test "the end of the journal never was in block $1, but in $at"
+}
+
+# lengthen_journal: a new one will come when it is longer than a frame, in a build for tests.
+lengthen_journal() {
+	# shellcheck disable=SC2046 # words
+	must tag v@1 $(printf "+t%050d " {1..1000})
+}
+
 # scribble VOL: change the image of a volume, or make it.
 scribble() {
 	"$build/scribble" "$RANDOM" "img/$1" "${blocks:-3000}"

@@ -439,14 +439,12 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode *ret_mode)
 	r = make_catalog(pool);
 	if (!r)
 		r = rd_failpoint("fence-made");
-	if (!r)
-		r = open_catalog(pool, writes);
-	if (!r && writes)
-		r = rd_journal_leave_rest(pool);
 	if (!r && writes) {
 		note.base = shard.base;
 		r = write_note(pool, &note);
 	}
+	if (!r)
+		r = open_catalog(pool, writes);
 	/* From now on others may use it as well. */
 	if (!r && mode < RD_POOL_ALONE)
 		r = rd_lock_take(&pool->lock, pool->lock_fd, RD_LOCK_POOL, 0, false, 0);

@@ -10,8 +10,7 @@
  *	3. the journal is followed to its end; its last frame: e = E + 1; it is followed on, in case
  *	   it went on meanwhile, and so forth. Now it is final: no part can be appended in E
  *	4. the head: it is sealed
- *	5. the catalog in this host's directory is made of the journal; if that ends with a
- *	   transaction that is not whole, a new one is begun
+ *	5. the catalog in this host's directory is made of the journal
  *	6. POOL/shard notes that the catalog is that of base E + 1
  *
  * The commands of a host share its epoch, its catalog and its locks as in any pool. What a command

@@ -481,6 +481,27 @@ static int append_and_sync(struct writer *writer, bool mark)
 	return clear_outbox(writer);
 }
 
+/*
+ * A command that was killed in the midst of a transaction, or before the catalog had noted it, has
+ * left parts behind the end. Written over from the first on, the others would pass for what comes
+ * behind a part that is lost: begin a new journal where there is room.
+ */
+static int leave_rest(struct writer *writer)
+{
+	struct rd_pool *pool = writer->pool;
+	struct rd_journal_end rest = writer->end;
+	int r;
+
+	r = rd_journal_skip(&pool->area, &rest);
+	if (r || rest.seq <= writer->end.seq + 1)
+		return r;
+	/* This command's own ones: append_over_rest(). */
+	if (pool->journal == writer->journal && rest.seq <= pool->journal_seq)
+		return 0;
+	r = begin_new(pool, writer->part, pool->area.super.nr_frames, LEFT);
+	return r ? r : follow_super(writer);
+}
+
 static int flush(struct rd_pool *pool, bool mark)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
@@ -497,6 +518,8 @@ static int flush(struct rd_pool *pool, bool mark)
 		r = follow_super(&writer);
 	if (r == -ESTALE)
 		r = rd_err(-EUCLEAN, "the data area belongs to another catalog");
+	if (!r)
+		r = leave_rest(&writer);
 	if (!r)
 		r = append_and_sync(&writer, mark);
 	if (r)
@@ -554,22 +577,4 @@ int rd_journal_renew(struct rd_pool *pool, u64 nr_frames)
 		return -ENOSPC;
 	}
 	return r;
-}
-
-int rd_journal_leave_rest(struct rd_pool *pool)
-{
-	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
-	struct rd_journal_end rest;
-	struct rd_state state;
-	int r;
-
-	if (!part)
-		return -ENOMEM;
-	r = rd_state_read(pool->sql, &state);
-	rest = state.end;
-	if (!r)
-		r = rd_journal_skip(&pool->area, &rest);
-	if (r || rest.seq == state.end.seq)
-		return r;
-	return begin_new(pool, part, pool->area.super.nr_frames, LEFT);
 }

@@ -54,7 +54,8 @@
 
 /*
  * Append everything that is committed to the journal, and flush the data area: all that was
- * written to it before is stable, too.
+ * written to it before is stable, too. Where a killed command has left parts of a transaction
+ * behind the end, begin a new journal.
  */
 int rd_journal_flush(struct rd_pool *pool);
 
@@ -70,14 +71,6 @@ int rd_journal_mark(struct rd_pool *pool);
  * frames are free for it, and the old one stays in use.
  */
 int rd_journal_renew(struct rd_pool *pool, u64 nr_frames);
-
-/*
- * The catalog was made of the journal. If that ends with a transaction that is not whole, begin a
- * new one where there is room: what is left of those parts would pass for what comes behind a part
- * that is lost, once others are written over the first of them. The caller has the lock of the
- * journal, or the pool alone.
- */
-int rd_journal_leave_rest(struct rd_pool *pool);
 
 /*
  * Make the catalog follow the journal that the superblock names. -ESTALE: that journal

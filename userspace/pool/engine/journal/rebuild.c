@@ -51,6 +51,7 @@ struct rebuild {
 	struct rd_area *area;
 	u64 journal;
 	enum if_cut if_cut;
+	bool is_cut;
 	bool all_may_be_read;		/* by devices, and holes do not tell otherwise */
 	struct hole frames, fps;	/* found last, where these are */
 };
@@ -75,17 +76,16 @@ static int note_frame(void *ctx, u64 frame)
  * Refuse an end of the journal that is damage: versions behind it would be lost. -EAGAIN: another
  * command has begun a new one meanwhile, and what was read may be anything.
  */
-static int check_end(const struct rebuild *rebuild, const struct rd_journal_end *end)
+static int check_end(struct rebuild *rebuild, const struct rd_journal_end *end)
 {
-	bool cut;
 	int r;
 
-	r = rd_journal_is_cut(rebuild->area, end, &cut);
+	r = rd_journal_is_cut(rebuild->area, end, &rebuild->is_cut);
 	if (!r)
 		r = rd_area_reread_super(rebuild->area);
 	if (!r && rebuild->area->super.journal_id != rebuild->journal)
 		return -EAGAIN;
-	if (r || !cut)
+	if (r || !rebuild->is_cut)
 		return r;
 	if (rebuild->if_cut == TAKE_CUT) {
 		rd_warn("the copy of the catalog is damaged: changes after generation %llu are lost",
@@ -297,6 +297,7 @@ static int try_new(struct rd_pool *pool, const char *path, enum if_cut if_cut,
 	if (!r)
 		r = rd_sql_settle(rebuild.sql);
 	rd_sql_close(rebuild.sql);
+	report->is_cut = rebuild.is_cut;
 	return r;
 }
 
@@ -420,8 +421,11 @@ static int switch_to(struct rd_pool *pool, const char *new, const char *old_name
 	return r ? r : rd_sync_directory(pool->path);
 }
 
-/* The catalog that is new is in its place: where does the journal go on? */
-static int go_on(struct rd_pool *pool)
+/*
+ * The catalog that is new is in its place. A journal with a damaged part is left for a new one, or
+ * the next rebuild would find that part again.
+ */
+static int leave_damage(struct rd_pool *pool)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
 	int r = path ? rd_catalog_open(&pool->sql, path, true) : -ENOMEM;
@@ -429,7 +433,7 @@ static int go_on(struct rd_pool *pool)
 	if (r)
 		return r;
 	r = rd_area_can(&pool->area, RD_STORE_FENCED) ? rd_fence_rebuilt(pool) :
-		rd_journal_leave_rest(pool);
+		rd_journal_renew(pool, 0);
 	rd_sql_close(pool->sql);
 	pool->sql = NULL;
 	return r;
@@ -454,7 +458,9 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
 	r = switch_to(pool, new, old);
-	return r ? r : go_on(pool);
+	if (r || !(report->is_cut || rd_area_can(&pool->area, RD_STORE_FENCED)))
+		return r;
+	return leave_damage(pool);
 }
 
 int rd_rebuild_set_aside(struct rd_pool *pool)

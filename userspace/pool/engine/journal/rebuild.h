@@ -10,6 +10,7 @@
 struct rd_rebuild_report {
 	u64 nr_versions;
 	u64 generation;
+	bool is_cut;			/* the journal had more, behind a damaged part */
 	char old[RD_REBUILD_OLD];	/* the file of the previous catalog; "": none */
 };
 
