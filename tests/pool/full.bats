@@ -282,6 +282,31 @@ four_segments() {
 	[ "$(ask "SELECT count(*) FROM session")" = 0 ]
 }
 
+# Frames that have slots in use wait for room to move these; whole ones behind them are that room.
+@test "a device with no room but in what the queue has" {
+	local nr left fail odd=()
+	loop_device data.img 160
+	must init --compression none pool --data "$loop" --pieces 1 --reserve 1M
+	fill_image v 8
+	try_snapshot v
+	# What each version has alone is packed with that of the next ones.
+	for nr in {1..17}; do
+		change_ninths $((nr % 9))
+		[ $((nr % 2)) = 0 ] || odd+=("v@$nr")
+	done
+	fill_image w 8
+	try_snapshot w
+	# No room to move anything.
+	fail=$(printf "compact-write=ENOSPC,%.0s" {1..99})
+	REVDEDUP_FAIL=${fail%,} must delete "${odd[@]}"
+	rm "${odd[@]/#/want/}"
+	[ "$(ask "SELECT count(*) FROM queue")" -ge 4 ]
+	left=$(ask "SELECT sum(len) FROM extent")
+	REVDEDUP_FAIL=${fail%,} lose w@1 delete w@1
+	[ "$(ask "SELECT sum(len) FROM extent")" -gt "$left" ]
+	all_right
+}
+
 # It is full of something else, but for so many KiB. ROOMS="N..." says which.
 each_room() {
 	local room rooms=(0 96 600)

@@ -455,9 +455,18 @@ static int free_batch(struct freeing *f, unsigned int max)
 	return r ? r : take_all_off(f);
 }
 
-/* Do not read again what must stay. */
+/*
+ * Do not read again what must stay. Where all of a batch waits for room, what is behind it may
+ * be whole frames, which make some.
+ */
 static void pass_kept(struct freeing *f)
 {
+	unsigned int i = 0;
+
+	while (i < f->nr && waits(f, &f->queued[i]))
+		i++;
+	if (i == f->nr)
+		f->nr_kept += i;
 	if (f->nr_kept)
 		f->from = f->read_end;
 	f->all_kept += f->nr_kept;
