@@ -355,6 +355,16 @@ stop_repair() {
 	all_right
 }
 
+@test "a damaged version that is deleted while a repair looks for it is not lost" {
+	prepare_repair
+	stop_in damage-examine repair
+	must delete a@1
+	go_on
+	! grep "is damaged" out/stopped || false
+	must scrub
+	all_right
+}
+
 @test "repair beside fingerprints that cannot be read for a moment" {
 	local step
 	prepare_repair 5 9

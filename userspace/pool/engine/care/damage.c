@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
+#include "base/inject.h"
 #include "base/sort.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/read/blocks.h"
@@ -132,15 +133,31 @@ static int read_blocks(struct damage *damage, const struct rd_map *map, bool all
 	return 0;
 }
 
+/* Does a version have @recipe, still? 1: one does. */
+static int is_named(const struct damage *damage, i64 recipe)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_segment_row row;
+	int r;
+
+	r = rd_segment_rows(damage->pool->sql, &rows, recipe);
+	return r ? r : rd_next_segment_row(rows, &row);
+}
+
 /* What the map of @id says is not its content, or it says nothing. */
 static int note_lost(struct damage *damage, i64 id, const struct rd_map *map)
 {
 	unsigned int i, first;
-	int r = 0;
+	int r;
 
 	/* It is the same in each pass. */
 	if (!damage->is_first)
 		return 0;
+	/* Its last version may have been deleted since it was looked at. */
+	r = is_named(damage, id);
+	if (r <= 0)
+		return r;
+	r = 0;
 	damage->report->recipes_lost++;
 	if (!map)
 		return note_rows(damage, id, 0, RD_SEG_BLOCKS, NO_BLOCK);
@@ -218,7 +235,10 @@ static int examine_doubtful(struct damage *damage)
 	unsigned int i;
 	int r;
 
-	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, false, "the queue of slots to free");
+	r = rd_failpoint("damage-examine");
+	if (!r)
+		r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, false,
+				 "the queue of slots to free");
 	if (!r)
 		r = rd_sql_begin_read(pool->sql);
 	if (r) {
