@@ -165,6 +165,15 @@ is_untouched() {
 	use_all
 }
 
+@test "recipes that refer to themselves are an error" {
+	local which
+	for which in "= (SELECT min(id) FROM recipe)" "= (SELECT max(id) FROM recipe)" "> 0"; do
+		fresh
+		edit "UPDATE recipe SET map = x'ffc0030000' WHERE id $which"
+		use_all
+	done
+}
+
 @test "numbers that no command writes are an error" {
 	local set sets=("version SET size = 1 << 62" "version SET size = -4096" "version SET size = 4097"
 		"version SET time = 9223372036854775807" "version SET time = 1 << 63"

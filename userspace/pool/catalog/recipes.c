@@ -271,13 +271,26 @@ int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs)
 	return r;
 }
 
-/* An entry may point at another one of its own recipe, which goes as well. */
-static unsigned int follow_self(const struct rd_recipe *recipe, unsigned int slot)
+/*
+ * Follow the entries of @map, of recipe @id, that point at another one of it: such an entry may
+ * point at one in turn. -EUCLEAN: they go in a circle.
+ */
+static int follow_self(const struct rd_map *map, i64 id, unsigned int *slot)
 {
-	while (rd_place_kind(recipe->map.at[slot]) == RD_REF &&
-	       rd_place_id(recipe->map.at[slot]) == (u64)recipe->id)
-		slot = rd_place_slot(recipe->map.at[slot]);
-	return slot;
+	unsigned int hops;
+
+	for (hops = 0; hops < RD_SEG_BLOCKS; hops++) {
+		rd_place place = map->at[*slot];
+
+		if (rd_place_kind(place) == RD_ZERO)
+			return rd_err(-EUCLEAN,
+				      "recipe %lld is referred to for a block that it does not have",
+				      id);
+		if (rd_place_kind(place) != RD_REF || rd_place_id(place) != (u64)id)
+			return 0;
+		*slot = rd_place_slot(place);
+	}
+	return rd_err(-EUCLEAN, "recipe %lld refers to itself in a circle", id);
 }
 
 /*
@@ -302,10 +315,9 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 
 		if (rd_place_kind(place) != RD_REF || rd_place_id(place) != (u64)recipe->id)
 			continue;
-		slot = follow_self(recipe, slot);
-		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
-			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      source.id);
+		r = follow_self(&recipe->map, recipe->id, &slot);
+		if (r)
+			return r;
 		if (rd_place_kind(recipe->map.at[slot]) == RD_REF) {
 			map.at[i] = recipe->map.at[slot];
 		} else if (heirs[slot]) {
@@ -455,7 +467,7 @@ int rd_recipe_adopt(struct rd_sql *sql, i64 taker_id, i64 giver_id)
 {
 	struct rd_recipe taker, giver;
 	struct rd_map takes, gives;
-	unsigned int i, slot;
+	unsigned int i, slot, nr = 0;
 	int r;
 
 	r = rd_recipe_load(sql, taker_id, &taker);
@@ -469,14 +481,19 @@ int rd_recipe_adopt(struct rd_sql *sql, i64 taker_id, i64 giver_id)
 		if (rd_place_kind(takes.at[i]) != RD_REF ||
 		    rd_place_id(takes.at[i]) != (u64)giver_id)
 			continue;
+		nr++;
 		slot = rd_place_slot(takes.at[i]);
+		r = follow_self(&gives, giver_id, &slot);
+		if (r)
+			return r;
 		takes.at[i] = gives.at[slot];
-		if (rd_place_kind(gives.at[slot]) == RD_ZERO)
-			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
-				      taker_id);
 		if (rd_place_kind(gives.at[slot]) == RD_OWN)
 			gives.at[slot] = rd_place_make(RD_REF, taker_id, i);
 	}
+	/* Else the caller would find the two again and again. */
+	if (!nr)
+		return rd_err(-EUCLEAN, "recipe %lld is counted as one that refers to recipe %lld",
+			      taker_id, giver_id);
 	r = write_map(sql, &giver, giver.frame, &gives);
 	return r ? r : write_map(sql, &taker, rd_map_frame(&takes, taker.frame), &takes);
 }
@@ -508,6 +525,8 @@ static int find_old(struct rd_sql *sql, const struct rd_map *map, i64 *ret)
 int rd_recipe_adopt_old(struct rd_sql *sql, i64 id, bool *ret_changed)
 {
 	struct rd_recipe recipe;
+	unsigned int hops = 0;
+	struct rd_map before;
 	i64 old;
 	int r;
 
@@ -519,6 +538,9 @@ int rd_recipe_adopt_old(struct rd_sql *sql, i64 id, bool *ret_changed)
 			r = find_old(sql, &recipe.map, &old);
 		if (r || !old)
 			return r;
+		if (hops && !memcmp(&recipe.map, &before, sizeof(before)))
+			return rd_err(-EUCLEAN, "the references of recipe %lld go in a circle", id);
+		rd_map_note(&recipe.map, &before, hops++);
 		*ret_changed = true;
 		r = rd_recipe_adopt(sql, id, old);
 		if (r)

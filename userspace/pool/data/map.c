@@ -91,6 +91,23 @@ unsigned int rd_map_pieces(const struct rd_map *map)
 	return nr;
 }
 
+/* A circle of any length is found if it is looked for from 1, 2, 4, ... hops on (Brent). */
+void rd_map_note(const struct rd_map *map, struct rd_map *before, unsigned int hops)
+{
+	if (!(hops & (hops - 1)))
+		*before = *map;
+}
+
+bool rd_map_circles(const struct rd_map *map, const struct rd_map *before)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) == RD_REF && map->at[i] == before->at[i])
+			return true;
+	return false;
+}
+
 u64 rd_map_frame(const struct rd_map *map, u64 frame)
 {
 	unsigned int i, len = 0, longest = 0;

@@ -85,6 +85,13 @@ static inline bool rd_place_goes_on(rd_place before, unsigned int i, rd_place pl
 	return place >> 9 == before >> 9 && (place == before + 1 || place == before + (j - i));
 }
 
+/*
+ * For a loop that follows references: note @map before hop @hops, counted from 0, and tell after
+ * the hop whether one of them goes in a circle.
+ */
+void rd_map_note(const struct rd_map *map, struct rd_map *before, unsigned int hops);
+bool rd_map_circles(const struct rd_map *map, const struct rd_map *before);
+
 /* No map needs more bytes. */
 #define RD_MAP_MAX	(RD_SEG_BLOCKS * 12)
 

@@ -151,23 +151,6 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 	return 0;
 }
 
-/* A circle of any length is found if it is looked for from 1, 2, 4, ... hops on (Brent). */
-void rd_map_note(const struct rd_map *map, struct rd_map *before, unsigned int hops)
-{
-	if (!(hops & (hops - 1)))
-		*before = *map;
-}
-
-bool rd_map_circles(const struct rd_map *map, const struct rd_map *before)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(map->at[i]) == RD_REF && map->at[i] == before->at[i])
-			return true;
-	return false;
-}
-
 int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp)
 {

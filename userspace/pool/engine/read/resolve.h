@@ -25,13 +25,6 @@ int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp);
 
 /*
- * For who follows entries by himself: note @map before hop @hops, counted from 0, and tell
- * behind it whether one of them goes in a circle.
- */
-void rd_map_note(const struct rd_map *map, struct rd_map *before, unsigned int hops);
-bool rd_map_circles(const struct rd_map *map, const struct rd_map *before);
-
-/*
  * Read the fingerprints of the blocks of @map, which is resolved. A fingerprint that cannot
  * be read is zeros: the fingerprint of the segment then does not match.
  */
