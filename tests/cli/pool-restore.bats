@@ -30,13 +30,16 @@ load pool
 	cmp 3.img guest.img
 	# It has a disk in it, and is none.
 	printf 'QFI\xfb\0\0\0\3' >guest.qcow2
-	for source in "" "--from pool"; do
-		# shellcheck disable=SC2086 # words
-		ctl restore vm1@1 --to guest.qcow2 --yes $source
-		[ "$status" -eq 1 ]
-		[[ ${lines[0]} == *"'guest.qcow2' is not a disk: it is a file of format qcow2, with a disk in it" ]]
-		[[ ${lines[1]} == *"nothing was changed; --to qcow2:guest.qcow2 writes to the disk in it, and --force a raw disk over it" ]]
-	done
+	ctl restore vm1@1 --to guest.qcow2 --yes
+	expect 1 <<-'END'
+		revdedupctl: 'guest.qcow2' is not a disk: it is a file of format qcow2, with a disk in it
+		revdedupctl: nothing was changed; --to qcow2:guest.qcow2 writes to the disk in it, and --force a raw disk over it
+	END
+	ctl restore vm1@1 --to guest.qcow2 --yes --from pool
+	expect 1 <<-'END'
+		revdedupctl: 'guest.qcow2' is not a disk: it is a file of format qcow2, with a disk in it
+		revdedupctl: nothing was changed; --force uses it anyway, and what it holds is lost
+	END
 	[ "$(stat -c %s guest.qcow2)" = 8 ]
 	must restore vm1@1 --to guest.qcow2 --yes --force
 	cmp 1.img guest.qcow2

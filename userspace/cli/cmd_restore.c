@@ -107,6 +107,7 @@ static int check_overwrite(struct ctl *ctl, const char *path, const char *pool,
 		.version = version->name,
 		.volumes = &names,
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
+		.inside = !ctl_has(ctl, CTL_OPT_FROM),
 	};
 	int r;
 

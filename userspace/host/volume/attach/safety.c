@@ -208,7 +208,8 @@ int rd_check_overwrite(const char *path, const struct rd_overwrite *overwrite)
 		return r;
 	r = check_format(path, inside);
 	if (r)
-		rd_remedy(RD_REMEDY_WRITE_INSIDE, inside, "nothing was changed");
+		rd_remedy(overwrite->inside ? RD_REMEDY_WRITE_INSIDE : RD_REMEDY_OVERWRITE, inside,
+			  "nothing was changed");
 	return r;
 }
 

@@ -25,6 +25,7 @@ struct rd_overwrite {
 	const char *version;		/* "vm1@3", for messages */
 	const struct rd_buffer *volumes;	/* of the pool: names, each with its zero */
 	bool force;			/* whatever is there that may be lost */
+	bool inside;			/* FORMAT:PATH would be written to as well */
 };
 
 /* May @path be written over? -EINVAL, -EBUSY. */
