@@ -370,6 +370,7 @@ frames() {
 				"${ctl[@]}" repair --force >out/repair 2>&1 || :
 			# It is as before, or the catalog holds, and what is kept may still be.
 			"${ctl[@]}" tag vm2@1 +y >out/tag 2>&1 || must repair --force
+			[ -s pool/catalog.old ] || fail_test "$action at $number, $name: none is kept"
 			must repair
 			all_right || fail_test "$action at $number, $name: see above"
 		done

@@ -494,6 +494,17 @@ int rd_rebuild_cache(struct rd_pool *pool)
 	return r ? r : rd_sync_directory(pool->path);
 }
 
+/* Is it the journal that @r is from, and not the catalog that was to be made of it? */
+static bool is_of_journal(const struct rd_pool *pool, int r)
+{
+	const struct rd_journal_reader nothing = { .change = NULL };
+	struct rd_journal_end end = { .frame = pool->area.super.journal_frame };
+
+	if (r == -EIO)
+		return rd_journal_read(&pool->area, &end, &nothing) == -EIO;
+	return r == -EUCLEAN || r == -EBADMSG;
+}
+
 int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 {
 	RD_FREE char *new = rd_path_in(pool->path, "catalog.new"), *path = NULL;
@@ -505,7 +516,7 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 	if (!path || !new)
 		return -ENOMEM;
 	r = make_new(pool, new, KEEP_CUT, &report);
-	if (r == -ENOMEM || r == -ENOSPC || r == -EINTR)
+	if (r && !is_of_journal(pool, r))
 		return r;
 	if (r) {
 		rd_warn("the copy of the catalog in the data area cannot be read, and is not kept");
