@@ -377,6 +377,55 @@ frames() {
 	done 4<steps
 }
 
+# Its queue has frames that newer versions have by now, and the journal lacks changes of it.
+@test "what fails to go on from an older catalog takes nothing of the newer state" {
+	local number name queued version apart=0
+	must init --compression none pool --size 64M --reserve 1M
+	head -c 2M /dev/urandom >img/vm1
+	head -c 8M /dev/urandom >img/vm2
+	head -c 32M /dev/urandom >img/vm3
+	must snapshot vm1 --from img/vm1
+	took vm1 out/must
+	must snapshot vm2 --from img/vm2
+	REVDEDUP_FAIL=journal-part=kill run -137 "${ctl[@]}" delete vm2@1
+	mkdir older
+	cp pool/catalog.db* older
+	queued=$(ask "SELECT group_concat(frame) FROM queue WHERE EXISTS (SELECT 1 FROM outbox)")
+	must snapshot vm3 --from img/vm3
+	took vm3 out/must
+	[ "$(ask "SELECT count(*) FROM slot_owner WHERE frame IN ($queued)")" -gt 3 ]
+	mkdir newer
+	cp pool/catalog.db* newer
+	rm pool/catalog.db*
+	cp older/* pool
+	keep_base
+	log_steps repair --force
+	sed -i '/^journal-switched$/q' log
+	some_steps 1 "$(part_of_every 1 24)" >steps
+	while read -r number name <&4; do
+		from_base
+		REVDEDUP_FAIL=any:$number=EIO "${ctl[@]}" repair --force >out/repair 2>&1 || :
+		# It has gone on with that catalog, and keeps the other.
+		if "${ctl[@]}" tag vm1@1 +x >out/tag 2>&1; then
+			[ -s pool/catalog.old ] || fail_test "EIO at $number, $name: none is kept"
+			continue
+		fi
+		apart=$((apart + 1))
+		rm pool/catalog.db*
+		cp newer/* pool
+		works tag vm1@1 +x || fail_test "EIO at $number, $name: see above"
+		for version in want/*; do
+			is_right "${version#want/}" || fail_test "EIO at $number, $name: see above"
+		done
+		# Free frames may have parts of the journal that was begun.
+		"${ctl[@]}" check >out/check 2>&1 ||
+			! sed '/^wrong: free frames/d' out/check | grep '^wrong: ' ||
+			fail_test "EIO at $number, $name: see above"
+	done 4<steps
+	[ "$apart" -gt 3 ] || fail_test "it failed only $apart times"
+	say "going on failed $apart times"
+}
+
 # What it says it has made is there.
 @test "a repair comes upon errors" {
 	local nr status faults failed=0

@@ -79,7 +79,7 @@ struct rd_pool {
 	struct rd_pace pace;		/* of what snapshot, restore and scrub read */
 	struct rd_lease_ops *lease_ops;	/* or NULL: see lease.h */
 	bool told_unreachable;		/* the message that a device is */
-	enum rd_life life;		/* of a pool that is only read */
+	enum rd_life life;		/* not one: it is only read, or RD_POOL_APART */
 	bool is_of_another;		/* host, which frees and moves without asking this one */
 
 	/* Of a pool that is open for writing: see session.h. */

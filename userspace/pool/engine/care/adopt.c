@@ -70,7 +70,10 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 		r = old[0] ? keep_frames(pool, old) : rd_rebuild_queue_unnamed(pool);
 	if (!r)
 		r = rd_journal_renew(pool, 0);
-	return r ? r : rd_recover(pool);
+	if (r)
+		return r;
+	pool->life = RD_LIFE_ONE;
+	return rd_recover(pool);
 }
 
 int rd_adopt_finish(struct rd_pool *pool)

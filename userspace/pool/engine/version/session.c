@@ -36,9 +36,9 @@ static int check_life(struct rd_pool *pool, enum rd_pool_mode mode)
 	r = rd_journal_life(pool, &life);
 	if (r)
 		return r;
+	pool->life = life;
 	if (mode == RD_POOL_APART)
 		return life == RD_LIFE_ONE ? -EEXIST : 0;
-	pool->life = life;
 	if (life == RD_LIFE_ONE)
 		return 0;
 	if (mode == RD_POOL_READ && life != RD_LIFE_OLD_CATALOG) {
@@ -164,11 +164,14 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 
 	if (!pool->sql || !pool->session)
 		return 0;
-	/* If that fails, the next command does it. */
-	if (has_failed)
+	/*
+	 * If that fails, the next command does it. Where another catalog is still the one of the
+	 * data area, its versions may have what this one would give back or write over.
+	 */
+	if (has_failed && pool->life == RD_LIFE_ONE)
 		undo_own(pool);
 	/* The catalog must know all that this session appended before it forgets the session. */
-	r = pool->is_ahead ? rd_journal_mark(pool) : 0;
+	r = pool->is_ahead && pool->life == RD_LIFE_ONE ? rd_journal_mark(pool) : 0;
 	if (!r)
 		r = rd_recover_session(pool->sql, pool->session, true);
 	rd_lock_drop(&pool->session_lock);
