@@ -390,6 +390,7 @@ frames() {
 	REVDEDUP_FAIL=journal-part=kill run -137 "${ctl[@]}" delete vm2@1
 	mkdir older
 	cp pool/catalog.db* older
+	cp --sparse=always pool/data older-data
 	queued=$(ask "SELECT group_concat(frame) FROM queue WHERE EXISTS (SELECT 1 FROM outbox)")
 	must snapshot vm3 --from img/vm3
 	took vm3 out/must
@@ -411,6 +412,15 @@ frames() {
 			continue
 		fi
 		apart=$((apart + 1))
+		# It can be repeated, and the older data area may be found.
+		rm -rf other
+		cp -r --sparse=always pool other
+		must -p other repair --force || fail_test "EIO at $number, $name: see above"
+		rm -r other
+		cp -r --sparse=always pool other
+		cp --sparse=always older-data other/data
+		must -p other repair && must -p other check ||
+			fail_test "EIO at $number, $name: see above"
 		rm pool/catalog.db*
 		cp newer/* pool
 		works tag vm1@1 +x || fail_test "EIO at $number, $name: see above"

@@ -431,6 +431,33 @@ fill_halfway() {
 	cmp big back
 }
 
+# A new journal had freed them, and the catalog that holds names the one before it.
+@test "frames of the former journal that the state that was given up has are kept" {
+	fill_halfway
+	keep_catalog
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	head -c 22M /dev/urandom >big
+	is 0 snapshot big --from big
+	[ "$(python3 -c 'import sqlite3
+db = sqlite3.connect("pool/catalog.db")
+db.execute("ATTACH ? AS old", ("kept/catalog.db",))
+print(db.execute("SELECT count(*) FROM slot_owner NATURAL JOIN old.journal_frame").fetchone()[0])')" -gt 0 ]
+	rm pool/catalog.db*
+	cp kept/* pool
+	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
+	is 4 repair --force
+	[[ $output == *"kept as catalog.old"* ]]
+	is 0 check
+	rm pool/catalog.db*
+	for part in "" -pages; do
+		mv pool/catalog.old$part pool/catalog.db$part
+	done
+	is 4 repair --force
+	is 0 restore big@1 --to back
+	cmp big back
+}
+
 # random SEED SIZE: as many MiB, the same in each run.
 random() {
 	python3 -c 'import random, sys

@@ -180,7 +180,11 @@ static const struct question spans[] = {
 	{ "free", "SELECT start, len FROM extent" },
 	{ "reserved", "SELECT start, len FROM reserved" },
 	{ "part of the journal", "SELECT frame, 1 FROM journal_frame" },
-	{ "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM slot_owner)" },
+	{ "kept",
+	  "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM slot_owner)"
+	  " AND frame NOT IN (SELECT frame FROM journal_frame)"
+	  " AND NOT EXISTS (SELECT 1 FROM reserved WHERE kept.frame >= start"
+	  " AND kept.frame < start + len)" },
 	/* A session may fill a frame that is in use. */
 	{ "used",
 	  "SELECT DISTINCT frame, 1 FROM slot_owner WHERE frame < " ORDINARY

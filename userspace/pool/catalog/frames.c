@@ -252,12 +252,9 @@ int rd_frames_is_reserved(struct rd_sql *sql, u64 frame, bool *ret)
 
 int rd_frames_keep(struct rd_sql *sql, u64 frame)
 {
-	i64 at = frame, nr;
+	i64 at = frame;
 	int r;
 
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM journal_frame WHERE frame = ?", "i", at);
-	if (r || nr)
-		return r;
 	r = take_from_extent(sql, at);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
@@ -277,6 +274,12 @@ int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret)
 {
 	return rd_sql_get(sql, ret, "SELECT count(*) FROM kept", "");
+}
+
+int rd_frames_unkeep_journal(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "DELETE FROM kept WHERE frame IN (SELECT frame FROM journal_frame)",
+			  "");
 }
 
 int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame)

@@ -99,14 +99,16 @@ int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 /*
  * Keep the content of @frame for another state of the pool (see adopt.h): the frame is
- * not reserved or filled, and slots that this state does not use are not freed.
+ * not reserved or filled, and slots that this state does not use are not freed. It may still be
+ * the journal's, or what a session that died has reserved: when these leave it, it stays kept.
  */
 int rd_frames_keep(struct rd_sql *sql, u64 frame);
 
 int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret);
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret);
 
-/* Stop keeping the first of them. -ENOENT: none is kept. */
+/* Stop keeping those that the journal still has, then the first of the others. -ENOENT: none. */
+int rd_frames_unkeep_journal(struct rd_sql *sql);
 int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame);
 
 /* --- the frame that compaction fills */

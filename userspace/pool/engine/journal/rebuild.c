@@ -530,14 +530,11 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 int rd_rebuild_queue_kept(struct rd_sql *sql)
 {
 	u64 frame;
-	int r;
+	int r = rd_frames_unkeep_journal(sql);
 
 	/* One that is kept is not queued. */
-	while (!(r = rd_frames_unkeep(sql, &frame))) {
+	while (!r && !(r = rd_frames_unkeep(sql, &frame)))
 		r = queue_unnamed(sql, frame);
-		if (r)
-			return r;
-	}
 	return r == -ENOENT ? 0 : r;
 }
 
