@@ -458,6 +458,32 @@ print(db.execute("SELECT count(*) FROM slot_owner NATURAL JOIN old.journal_frame
 	cmp big back
 }
 
+# The newer state has all that was free before, and some of what is new.
+@test "an older catalog of before the pool grew is to hold" {
+	local nr
+	fill_halfway
+	keep_catalog
+	is 0 grow --size 128M -q
+	for ((nr = 1; nr < 36; nr++)); do
+		head -c 2M /dev/urandom >small
+		is 0 -q snapshot "b$nr" --from small
+	done
+	is 0 -q delete b33@1
+	rm pool/catalog.db*
+	cp kept/* pool
+	cp -r --sparse=always pool other
+	# All of the frames are known, as long as the other state is kept, too.
+	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
+	is 4 repair --force
+	is 0 check
+	rm -r pool
+	mv other pool
+	is 0 repair --force
+	head -c 64M /dev/urandom >big
+	is 0 -q snapshot big --from big
+	is 0 check
+}
+
 # random SEED SIZE: as many MiB, the same in each run.
 random() {
 	python3 -c 'import random, sys

@@ -441,6 +441,17 @@ int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
 			     " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 }
 
+int rd_frames_free_new(struct rd_sql *sql, u64 nr_frames)
+{
+	i64 known;
+	int r;
+
+	r = rd_frames_nr_known(sql, &known);
+	if (r || (u64)known >= nr_frames)
+		return r;
+	return rd_frames_free(sql, known, nr_frames - known);
+}
+
 int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued,
 			 unsigned int max, unsigned int *ret_nr)
 {

@@ -133,6 +133,9 @@ int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret);
 /* Count the frames that the catalog knows: each frame of the pool is in one of its tables. */
 int rd_frames_nr_known(struct rd_sql *sql, i64 *ret);
 
+/* Free those of the @nr_frames of the superblock that the catalog does not know yet. */
+int rd_frames_free_new(struct rd_sql *sql, u64 nr_frames);
+
 /* A frame in the queue: @slots are to be freed, and recipes and packs use @live others. */
 struct rd_queued {
 	u64 frame;

@@ -65,6 +65,10 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 	r = check_catalog(pool);
 	if (!r)
 		r = rd_rebuild_keep(pool, old);
+	/* The pool may have grown since: all that is not kept of that is room. */
+	if (!r)
+		r = rd_catalog_do(pool->sql,
+				  rd_frames_free_new(pool->sql, pool->area.super.nr_frames));
 	/* Before anything is written, or given back, that the other state needs. */
 	if (!r)
 		r = old[0] ? keep_frames(pool, old) : rd_rebuild_queue_unnamed(pool);

@@ -280,19 +280,6 @@ static int take_frames(struct writer *writer)
 	return r ? r : writer->frames.failed ? -ENOMEM : 0;
 }
 
-/* Free the frames that the superblock has, and that the catalog does not know yet. */
-static int free_new_frames(const struct rd_pool *pool)
-{
-	u64 nr_frames = pool->area.super.nr_frames;
-	i64 known;
-	int r;
-
-	r = rd_frames_nr_known(pool->sql, &known);
-	if (r || (u64)known >= nr_frames)
-		return r;
-	return rd_frames_free(pool->sql, known, nr_frames - known);
-}
-
 /* The new journal holds: give back the frames of the old one, and those not needed. */
 static int settle(struct writer *writer)
 {
@@ -303,7 +290,7 @@ static int settle(struct writer *writer)
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = free_new_frames(writer->pool);
+	r = rd_frames_free_new(sql, writer->pool->area.super.nr_frames);
 	if (!r)
 		r = rd_journal_frames_queue(sql, writer->journal, true);
 	while (!r && writer->next < writer->frames.len) {
