@@ -78,6 +78,7 @@ edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 	[ "$status" -ne 0 ]
 	[[ $output == *"catalog.db-pages"*"--rebuild-catalog"* ]]
 	is 0 repair --rebuild-catalog
+	[[ $output == *"kept for 'catalog.old'"*"are given back"* ]]
 	is 0 check
 }
 
@@ -369,7 +370,7 @@ old_data() {
 	rm pool/catalog.db*
 	cp kept/* pool
 	# What is lost cannot be healed, so nothing of the other state is given back.
-	for verb in "repair --force" repair scrub; do
+	for verb in "repair --force" repair "repair --rebuild-catalog" scrub; do
 		# shellcheck disable=SC2086 # words
 		is 4 $verb
 		[[ $output != *--rebuild-catalog* ]]

@@ -265,6 +265,25 @@ int rd_frames_keep(struct rd_sql *sql, u64 frame)
 	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
 }
 
+int rd_frames_keep_all(struct rd_sql *sql, struct rd_row *rows)
+{
+	u64 frame;
+	int r;
+
+	while ((r = rd_next_frame(rows, &frame)) > 0) {
+		r = rd_frames_keep(sql, frame);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int rd_frames_kept(struct rd_sql *sql, struct rd_row **ret, u64 nr_frames)
+{
+	return rd_sql_ask(sql, ret, "SELECT frame FROM kept WHERE frame >= 0 AND frame < ?", "i",
+			  (i64)nr_frames);
+}
+
 /* What a kept frame lost is looked for when nothing is kept any more. */
 int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 {

@@ -103,7 +103,11 @@ int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
  * the journal's, or what a session that died has reserved: when these leave it, it stays kept.
  */
 int rd_frames_keep(struct rd_sql *sql, u64 frame);
+/* The same for all that are left of @rows: see rd_next_frame(). */
+int rd_frames_keep_all(struct rd_sql *sql, struct rd_row *rows);
 
+/* Ask for those that are kept, of a pool of so many. */
+int rd_frames_kept(struct rd_sql *sql, struct rd_row **ret, u64 nr_frames);
 int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret);
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret);
 

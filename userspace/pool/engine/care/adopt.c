@@ -35,13 +35,9 @@ static int check_catalog(struct rd_pool *pool)
 static int keep_frames_of(struct rd_pool *pool, struct rd_sql *other)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	u64 frame;
-	int r;
+	int r = rd_frames_not_free(other, &rows);
 
-	r = rd_frames_not_free(other, &rows);
-	while (!r && (r = rd_next_frame(rows, &frame)) > 0)
-		r = rd_frames_keep(pool->sql, frame);
-	return r;
+	return r ? r : rd_frames_keep_all(pool->sql, rows);
 }
 
 static int keep_frames(struct rd_pool *pool, const char *old)

@@ -314,8 +314,13 @@ static int make_new(struct rd_pool *pool, const char *path, enum if_cut if_cut,
 
 /* --- what only the present catalog has */
 
+struct present {
+	u64 waiting;		/* changes, in its outbox */
+	u64 kept;		/* frames; U64_MAX: that is not known */
+};
+
 /* -ESTALE: it is another pool's. */
-static int look_at_present(const struct rd_pool *pool, const char *path, u64 *ret_waiting)
+static int look_at_present(const struct rd_pool *pool, const char *path, struct present *present)
 {
 	struct rd_sql *sql;
 	bool ours = false;
@@ -334,7 +339,9 @@ static int look_at_present(const struct rd_pool *pool, const char *path, u64 *re
 		ours = !memcmp(uuid, pool->area.super.uuid, sizeof(uuid));
 	/* 1: it does not say. */
 	if (r >= 0)
-		r = rd_outbox_count(sql, ret_waiting);
+		r = rd_outbox_count(sql, &present->waiting);
+	if (!r && ours)
+		r = rd_frames_nr_kept(sql, &present->kept);
 	rd_sql_close(sql);
 	return r || ours ? r : -ESTALE;
 }
@@ -359,10 +366,9 @@ static int flush_present(struct rd_pool *pool, const char *path)
 	return r;
 }
 
-static int save_present(struct rd_pool *pool, bool force)
+static int save_present(struct rd_pool *pool, bool force, struct present *present)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
-	u64 waiting = 0;
 	int r;
 
 	if (!path)
@@ -371,13 +377,13 @@ static int save_present(struct rd_pool *pool, bool force)
 	r = rd_pages_know_format(path);
 	if (r || access(path, F_OK))
 		return r;
-	r = look_at_present(pool, path, &waiting);
+	r = look_at_present(pool, path, present);
 	/* A later program has changed more than the catalog, or will not have it changed back. */
 	if (r == -ENOMEM || r == -EBUSY || r == -EOPNOTSUPP)
 		return r;
 	if (r && r != -ESTALE)
 		rd_warn("the present catalog cannot be used: changes that only it has are left out");
-	if (r || !waiting)
+	if (r || !present->waiting)
 		return 0;
 	r = flush_present(pool, path);
 	if (r && force) {
@@ -387,6 +393,32 @@ static int save_present(struct rd_pool *pool, bool force)
 	if (r)
 		rd_remedy(RD_REMEDY_ACCEPT_LOSS, NULL,
 			  "the catalog was not changed, and has entries that its copy lacks");
+	return r;
+}
+
+/*
+ * The journal does not have what is kept for another state (see adopt.h), and in the @new catalog
+ * all of that is queued.
+ */
+static int keep_kept(const struct rd_pool *pool, const char *new)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	struct rd_sql *from = NULL, *sql = NULL;
+	struct rd_row *rows = NULL;
+	int r;
+
+	r = path ? rd_catalog_open(&from, path, false) : -ENOMEM;
+	if (!r)
+		r = rd_frames_kept(from, &rows, pool->area.super.nr_frames);
+	if (!r)
+		r = rd_catalog_open(&sql, new, true);
+	if (!r)
+		r = rd_catalog_do(sql, rd_frames_keep_all(sql, rows));
+	if (!r)
+		r = rd_sql_settle(sql);
+	rd_row_done(rows);
+	rd_sql_close(sql);
+	rd_sql_close(from);
 	return r;
 }
 
@@ -442,18 +474,23 @@ static int leave_damage(struct rd_pool *pool)
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report)
 {
 	RD_FREE char *new = rd_path_in(pool->path, "catalog.new");
+	struct present present = { .kept = U64_MAX };
 	char old[RD_REBUILD_OLD];
 	int r;
 
 	if (!new)
 		return -ENOMEM;
 	memset(report, 0, sizeof(*report));
-	r = save_present(pool, force);
+	r = save_present(pool, force, &present);
+	if (!r)
+		r = make_new(pool, new, force ? TAKE_CUT : REFUSE_CUT, report);
+	if (!r && present.kept && present.kept != U64_MAX)
+		r = keep_kept(pool, new);
 	if (r)
 		return r;
-	r = make_new(pool, new, force ? TAKE_CUT : REFUSE_CUT, report);
-	if (r)
-		return r;
+	if (present.kept == U64_MAX && rd_is_in(pool->path, "catalog.old"))
+		rd_warn("frames may have been kept for '%s': that is not known any more, and they are given back",
+			"catalog.old");
 	choose_old(pool, old);
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
