@@ -434,6 +434,14 @@ frames() {
 	done 4<steps
 	[ "$apart" -gt 3 ] || fail_test "it failed only $apart times"
 	say "going on failed $apart times"
+	# The newer journal cannot be read once, and cannot be read.
+	from_base
+	REVDEDUP_FAIL=catalog-write=short,area-read=EIO run -1 "${ctl[@]}" repair --force
+	[[ $output == *"cannot make 'catalog.old' of the copy of the catalog: "* ]]
+	[ ! -e pool/catalog.old ]
+	REVDEDUP_FAIL=catalog-write=short,area-read=EIO,area-read=EIO \
+		run -0 "${ctl[@]}" repair --force
+	[[ $output == *"cannot be read, and is not kept"* ]]
 }
 
 # What it says it has made is there.

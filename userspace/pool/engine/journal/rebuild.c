@@ -553,8 +553,10 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 	if (!path || !new)
 		return -ENOMEM;
 	r = make_new(pool, new, KEEP_CUT, &report);
-	if (r && !is_of_journal(pool, r))
+	if (r == -EINTR)
 		return r;
+	if (r && !is_of_journal(pool, r))
+		return rd_err(r, "cannot make '%s' of the copy of the catalog", ret);
 	if (r) {
 		rd_warn("the copy of the catalog in the data area cannot be read, and is not kept");
 		ret[0] = 0;
