@@ -104,6 +104,31 @@ frozen() {
 	to_other -q check
 }
 
+# An interrupted command had made a version in the other pool, and not said so on this host.
+@test "two-pools: a version that the volume's file does not name is not what clean segments are of" {
+	local how status
+	some_volume vm1 16
+	for how in EIO kill; do
+		dd if=/dev/urandom of="$vol" bs=4k seek=700 count=1 oflag=direct conv=notrunc \
+			status=none
+		status=0
+		REVDEDUP_FAIL=attachment-rename=$how to_other -q snapshot $vg/vm1 3>&- || status=$?
+		[ "$status" -ne 0 ]
+		# It cleans up, and makes none.
+		REVDEDUP_FAIL=freeze-prepared=EIO run to_other snapshot $vg/vm1
+		[ "$status" -eq 1 ]
+		# Both pools have as many of it.
+		[ "$(to_other list $vg/vm1 --json | grep -o "$vg/vm1@[0-9]*" | sort -u)" = \
+			"$(revdedupctl list $vg/vm1 --json | grep -o "$vg/vm1@[0-9]*" | sort -u)" ]
+		revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+		is_version $vg/vm1@latest "$vol"
+		[ "$(json mode </tmp/said)" = changed ]
+		[ "$(json blocks_changed </tmp/said)" = 1 ]
+	done
+	revdedupctl -q check
+	to_other -q check
+}
+
 @test "two-pools: without the pool of its blocks a volume is not copied" {
 	away
 	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine

@@ -10,7 +10,7 @@
  *
  * What a crash leaves is that of live_snapshot.h, for each volume by itself: none of the versions
  * exists before that transaction, and the next command on a volume aborts its checkpoint; all
- * exist after it, and that command repeats the commit of those that were not committed.
+ * exist after it, and that command ends what of 4 was not done.
  */
 #ifndef RD_LIVE_GROUP_H
 #define RD_LIVE_GROUP_H

@@ -28,7 +28,8 @@ static bool is_its(const struct rd_attachment *at, const struct rd_version *vers
 
 /*
  * Clean up after an interrupted command: commit its checkpoint if the pool has the version of
- * it, else abort it. @volume: its id in the catalog; 0: it has none.
+ * it, and the file of the attachment names it, else abort it: clean segments would be taken for
+ * those of the version that the file names. @volume: its id in the catalog; 0: it has none.
  */
 static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 volume)
 {
@@ -44,7 +45,7 @@ static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 vol
 	r = newest(pool, volume, &version);
 	if (r && r != -ENOENT)
 		return r;
-	if (!r && is_its(at, &version, status.checkpoint))
+	if (!r && is_its(at, &version, status.checkpoint) && at->version_uid == version.uid)
 		return rd_target_commit(at->device, status.checkpoint, version.number);
 	return rd_target_abort(at->device, status.checkpoint);
 }
@@ -89,22 +90,32 @@ static int find_last(struct rd_live *live)
 
 /* --- once it is copied */
 
+/*
+ * Writes that bypass the target, during the copy and after it, are in no list: 0 makes the next
+ * snapshot read everything once more.
+ */
+static int note(struct rd_live *live, const struct rd_version *version)
+{
+	int r = rd_attachment_path(live->at->version_pool, live->pool);
+
+	live->at->version_uid = live->is_shared ? 0 : version->uid;
+	if (!r)
+		r = rd_attachment_save(live->at);
+	/* The file may name another one still: see recover(). */
+	if (r)
+		live->at->version_uid = 0;
+	return r;
+}
+
 /* Commit the checkpoint: the version exists. */
 int rd_live_commit(struct rd_live *live, const struct rd_version *version)
 {
-	int r;
-
 	/*
-	 * Writes that bypass the target, during the copy and after it, are in no list: 0 makes
-	 * the next snapshot read everything once more.
-	 *
-	 * Save before the commit: if the commit fails, the target has these segments and more
-	 * as dirty. In the other order the previous pool could be taken for this one.
+	 * Before the commit: if that fails, the target has these segments and more as dirty. In
+	 * the other order the previous pool could be taken for this one.
 	 */
-	live->at->version_uid = live->is_shared ? 0 : version->uid;
-	r = rd_attachment_path(live->at->version_pool, live->pool);
-	if (!r)
-		r = rd_attachment_save(live->at);
+	int r = note(live, version);
+
 	if (!r)
 		r = rd_failpoint("live-commit");
 	if (!r)

@@ -9,9 +9,9 @@
  *	   held the content still
  *
  * After a crash in 2 or 3 there is no version, and the next command aborts checkpoint E:
- * what was dirty is dirty again. After one in 4 the pool has the version of E, and the
- * next command repeats the commit. After none of them is a segment dirty that should not
- * be, or clean that should be dirty.
+ * what was dirty is dirty again. After one in 4 the pool has the version of E: once the file
+ * of the attachment names that, too, the next command repeats the commit, and before it aborts
+ * the checkpoint. After none of them is a segment clean that should be dirty.
  *
  * The target knows the number of the last version, the file of the attachment its uid,
  * and the catalog its tracker. Where these are not of one version, all is read.
