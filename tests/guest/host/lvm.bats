@@ -121,7 +121,7 @@ documented() { sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/doc/$1
 }
 
 @test "lvm: a volume in use is detached only by force, and attached again while it is" {
-	local pid
+	local pid step to
 	some_volume vm1 16
 	sleep 1000 <"$vol" 3>&- &
 	pid=$!
@@ -150,6 +150,19 @@ documented() { sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/doc/$1
 	[ "$(json mode </tmp/said)" = full ]
 	kill $pid
 	wait $pid || :
+	# A boot, and a detach that is killed: what has no target over it is written without.
+	booted vm1
+	revdedupctl -q attach --all
+	for step in detach-off attachment-rename; do
+		killed $step detach $vg/vm1
+		[ -e "$vol" ] && to=$vol || to=/dev/$vg/vm1
+		dd if=/dev/urandom of="$to" bs=4k seek=800 count=1 oflag=direct conv=notrunc status=none
+		revdedupctl -q attach $vg/vm1
+		revdedupctl snapshot $vg/vm1 --json | tee /tmp/said-$step
+		is_version $vg/vm1@latest "$vol"
+	done
+	[ "$(json reason </tmp/said-detach-off)" = "writes may have bypassed the target" ]
+	[ "$(json mode </tmp/said-attachment-rename)" = changed ]
 	# A boot, and the end.
 	booted vm1
 	revdedupctl -q attach --all

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
@@ -156,7 +157,7 @@ int rd_volume_track(const struct rd_caller *caller, struct rd_attachment *at)
 
 /* --- clones that were cut short */
 
-static int undo_clone(const struct rd_caller *caller, const struct rd_attachment *at, bool force)
+static int undo_clone(const struct rd_caller *caller, struct rd_attachment *at, bool force)
 {
 	struct rd_pool *pool;
 	int r;
@@ -427,7 +428,7 @@ static int check_unused(const struct rd_attachment *at)
 	return -EBUSY;
 }
 
-static int take_off(const struct rd_attachment *at, const struct rd_detach_options *options,
+static int take_off(struct rd_attachment *at, const struct rd_detach_options *options,
 		    bool *ret_stays)
 {
 	bool is_home;
@@ -454,6 +455,8 @@ static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 		r = rd_freeze_end(at);
 	if (!r)
 		r = found ? take_off(at, options, ret_stays) : rd_stack_abandon(at);
+	if (!r)
+		r = rd_failpoint("detach-off");
 	if (!r)
 		r = rd_tell_gone(pool, at);
 	if (!r && found)

@@ -10,8 +10,9 @@
  * A device that was in use when it was detached stays, as a linear one. The next attach of that
  * volume takes it over, also while it is in use.
  *
- * Detach removes the devices, then what the pool keeps for them, then the file, which
- * says whose they are: after a crash it is repeated.
+ * Detach notes in the file that the next snapshot reads everything, then removes the devices,
+ * then what the pool keeps for them, then the file, which says whose they are: after a crash it is
+ * repeated, or the volume attached again.
  */
 #ifndef RD_ATTACH_H
 #define RD_ATTACH_H

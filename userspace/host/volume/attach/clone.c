@@ -287,7 +287,7 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 	return r ? r : rd_free_queue(pool);
 }
 
-int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
+int rd_clone_undo(struct rd_pool *pool, struct rd_attachment *at)
 {
 	struct rd_lv base, meta;
 	char tag[64];

@@ -35,6 +35,6 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 	     struct rd_attachment *at);
 
 /* Remove what there is of an unfinished clone, which is locked. */
-int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at);
+int rd_clone_undo(struct rd_pool *pool, struct rd_attachment *at);
 
 #endif

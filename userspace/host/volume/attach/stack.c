@@ -481,7 +481,19 @@ static int leave_linear(const struct rd_attachment *at)
 	return r ? r : rd_dm_swap(at->device, 0);
 }
 
-int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
+/*
+ * Once the target is gone the volume may be written without it, and the metadata still call that
+ * clean: whatever becomes of the command, the next snapshot is to read everything.
+ */
+static int note_bypass(struct rd_attachment *at)
+{
+	if (!at->version_uid)
+		return 0;
+	at->version_uid = 0;
+	return rd_attachment_save(at);
+}
+
+int rd_stack_down(struct rd_attachment *at, bool *ret_open)
 {
 	struct rd_dm_info info;
 	int r;
@@ -490,6 +502,8 @@ int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
 	r = rd_part_info(at, NULL, &info);
 	if (!r)
 		r = check_home(at);
+	if (!r)
+		r = note_bypass(at);
 	if (r)
 		return r;
 	*ret_open = info.exists && info.open_count > 0;
@@ -503,7 +517,7 @@ int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
 	return r;
 }
 
-int rd_stack_abandon(const struct rd_attachment *at)
+int rd_stack_abandon(struct rd_attachment *at)
 {
 	struct rd_dm_info info;
 	int r;
@@ -514,6 +528,8 @@ int rd_stack_abandon(const struct rd_attachment *at)
 		rd_hint("nothing was changed; unmount it first, or stop what uses it");
 		return -EBUSY;
 	}
+	if (!r)
+		r = note_bypass(at);
 	if (!r && info.exists)
 		r = rd_dm_remove(at->device);
 	if (!r)

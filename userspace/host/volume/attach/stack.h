@@ -54,9 +54,10 @@ int rd_stack_is_linear(const struct rd_attachment *at, bool *ret);
 
 /*
  * Remove the devices. A device that is open stays, as a linear one: *@ret_open. -EBUSY,
- * and says so: blocks of the volume lie in the pool.
+ * and says so: blocks of the volume lie in the pool. Before that the file of @at is made to say
+ * that the next snapshot reads everything; rd_stack_abandon() does the same.
  */
-int rd_stack_down(const struct rd_attachment *at, bool *ret_open);
+int rd_stack_down(struct rd_attachment *at, bool *ret_open);
 
 /*
  * Are all blocks on the base? Asks the device, or reads the metadata where there is none, or where
@@ -68,7 +69,7 @@ int rd_stack_is_home(const struct rd_attachment *at, bool *ret);
  * Remove the devices, and lose the blocks that are not home. -EBUSY, and says so: a
  * program has the device open.
  */
-int rd_stack_abandon(const struct rd_attachment *at);
+int rd_stack_abandon(struct rd_attachment *at);
 
 /*
  * Clear the end of a new metadata device. LVM clears only the beginning, and metadata of

@@ -67,7 +67,7 @@ static const char *why_all(const struct rd_live *live, const struct rd_target_st
 	if ((i64)status->version != last->number)
 		return "tracking does not continue from the newest version";
 	if (!at->version_uid)
-		return "another program had the device below it open";
+		return "writes may have bypassed the target";
 	/* The pool is another one, or a copy of it with other versions. */
 	if (at->version_uid != last->uid)
 		return "the pool's newest version is not the one that the target knows";
