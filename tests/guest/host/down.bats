@@ -135,6 +135,13 @@ change() {
 
 @test "down: a device whose resume is refused is not taken for home" {
 	clone_down
+	revdedupctl -q attach $vg/new
+	uuid=$(dmsetup info -c --noheadings -o uuid "$new")
+	table=$(dmsetup table "$new")
+	# Its loop device would go with it.
+	read -r _ _ _ _ _ pool _ <<<"$table"
+	exec 8<"/dev/$(basename "$(readlink "/sys/dev/block/$pool")")"
+	dmsetup remove "$new"
 	# Of the metadata only the superblocks can be read, the first and the last block.
 	meta=${vg//-/--}-new_rdmeta
 	line=$(dmsetup table $meta)
@@ -146,7 +153,10 @@ change() {
 		$((len - 8)) 8 linear $disk $((start + len - 8))
 	END
 	dmsetup resume $meta
-	run revdedupctl attach $vg/new
+	dmsetup create "${new##*/}" --notable --uuid "$uuid"
+	dmsetup load "$new" --table "$table"
+	exec 8<&-
+	run dmsetup resume "$new"
 	echo "$output"
 	[ "$status" -ne 0 ]
 	[ "$(dmsetup info -c --noheadings -o suspended "${new##*/}")" = Suspended ]

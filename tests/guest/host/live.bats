@@ -252,8 +252,9 @@ index_steps() {
 		[[ $output == *"'$vg/vm1' is not tracked"*"no module dm-revdedup for this kernel"* ]]
 	done
 	load_module
-	# While it is in use.
+	# While it is in use, and after an attach that was killed.
 	sleep 1000 <"$vol" 3>&- &
+	killed dm-swap attach $vg/vm1
 	revdedupctl attach $vg/vm1
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json reason </tmp/said)" = "tracking was lost" ]

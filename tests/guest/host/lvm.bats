@@ -174,3 +174,41 @@ documented() { sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/doc/$1
 	fails is_active "${vol##*/}"
 	lvs_are vm1
 }
+
+# attach_fails OPTION...: and leaves the devices and volumes that there were.
+attach_fails() {
+	local before
+	before=$(dm_devices)
+	run revdedupctl attach $vg/vm1 "$@"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	dm_devices
+	[ "$(dm_devices)" = "$before" ]
+	[ ! -e "$REVDEDUP_CONFIG/volumes/${vol##*/}" ]
+	lvs_are meta vm1
+}
+
+reads() { timeout 30 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none; }
+
+@test "lvm: an attach that fails leaves nothing, and a device that is in use goes on" {
+	make_lv vm1 16
+	make_lv meta 4
+	vol=$(device_of vm1)
+	modprobe dm-flakey
+	# It can be read: the target refuses to go on only when it is resumed.
+	dm_create rdt-bad "0 $(sectors /dev/$vg/meta) flakey /dev/$vg/meta 0 0 3600 1 error_writes"
+	attach_fails --meta /dev/mapper/rdt-bad
+	revdedupctl -q attach $vg/vm1
+	sleep 1000 <"$vol" 3>&- &
+	retry 300 0.1 reads_from $! "$vol"
+	revdedupctl -q detach --force $vg/vm1
+	attach_fails --meta /dev/mapper/rdt-bad
+	reads
+	REVDEDUP_FAIL=dm-swap=EIO attach_fails
+	reads
+	dmsetup table "$vol" | grep linear
+	revdedupctl attach $vg/vm1
+	reads
+	kill %%
+	wait || :
+}

@@ -371,9 +371,22 @@ static int wake(const struct rd_attachment *at)
 	return r ? r : rd_part_wake(at, NULL, 0);
 }
 
+/*
+ * Remove what a command that failed or was killed has made over the volume, none of which was
+ * ever used. What is in use is linear, and goes on.
+ */
+static void unmake(const struct rd_attachment *at, enum rd_stack_state before)
+{
+	if (before == RD_STACK_LINEAR)
+		rd_dm_unload(at->device);
+	else
+		rd_part_remove(at, NULL);
+	rd_part_remove(at, "meta");
+}
+
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 {
-	struct rd_dm_info info;
+	enum rd_stack_state before;
 	u64 sectors;
 	int r;
 
@@ -388,16 +401,12 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 			r = rd_block_sectors(at->base, &sectors);
 		return r ? r : follow(at, sectors);
 	}
-	/* A killed command leaves a device that was never resumed. */
-	if (*ret_state == RD_STACK_DOWN && !rd_part_info(at, NULL, &info) && info.exists)
-		rd_dm_remove(at->device);
-	r = make_volume(at, *ret_state, ret_state);
-	if (!r)
-		return 0;
-	if (!rd_part_info(at, NULL, &info) && info.exists && !info.has_table) {
-		rd_dm_remove(at->device);
-		rd_part_remove(at, "meta");
-	}
+	before = *ret_state;
+	unmake(at, before);
+	r = make_volume(at, before, ret_state);
+	/* A device whose roll-back must be finished is suspended until it is. */
+	if (r && r != -EUCLEAN)
+		unmake(at, before);
 	return r;
 }
 
