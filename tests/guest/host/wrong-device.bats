@@ -94,6 +94,13 @@ put() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"is bypassed"* ]]
+	# That was seen, also if no version came of it.
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=7 count=1 oflag=direct conv=notrunc status=none
+	REVDEDUP_FAIL=freeze-prepared=EIO run revdedupctl snapshot $vg/vm1
+	[ "$status" -eq 1 ]
+	exec 8>&-
+	revdedupctl snapshot $vg/vm1 | grep "full read: writes may have bypassed the target"
+	exec 8<>/dev/$vg/vm1
 	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
 	revdedupctl snapshot $vg/vm1 2>&1 | tee /tmp/said
 	grep "a program has '/dev/$vg/vm1' open" /tmp/said

@@ -490,18 +490,6 @@ static int leave_linear(const struct rd_attachment *at)
 	return r ? r : rd_dm_swap(at->device, 0);
 }
 
-/*
- * Once the target is gone the volume may be written without it, and the metadata still call that
- * clean: whatever becomes of the command, the next snapshot is to read everything.
- */
-static int note_bypass(struct rd_attachment *at)
-{
-	if (!at->version_uid)
-		return 0;
-	at->version_uid = 0;
-	return rd_attachment_save(at);
-}
-
 int rd_stack_down(struct rd_attachment *at, bool *ret_open)
 {
 	struct rd_dm_info info;
@@ -511,8 +499,9 @@ int rd_stack_down(struct rd_attachment *at, bool *ret_open)
 	r = rd_part_info(at, NULL, &info);
 	if (!r)
 		r = check_home(at);
+	/* Once it is gone the volume may be written without it. */
 	if (!r)
-		r = note_bypass(at);
+		r = rd_attachment_bypassed(at);
 	if (r)
 		return r;
 	*ret_open = info.exists && info.open_count > 0;
@@ -538,7 +527,7 @@ int rd_stack_abandon(struct rd_attachment *at)
 		return -EBUSY;
 	}
 	if (!r)
-		r = note_bypass(at);
+		r = rd_attachment_bypassed(at);
 	if (!r && info.exists)
 		r = rd_dm_remove(at->device);
 	if (!r)

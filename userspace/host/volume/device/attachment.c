@@ -329,6 +329,14 @@ int rd_attachment_save(const struct rd_attachment *at)
 	return r ? r : rd_sync_directory(dir);
 }
 
+int rd_attachment_bypassed(struct rd_attachment *at)
+{
+	if (!at->version_uid)
+		return 0;
+	at->version_uid = 0;
+	return rd_attachment_save(at);
+}
+
 int rd_attachment_remove(const struct rd_attachment *at)
 {
 	RD_FREE char *dir = directory();

@@ -94,6 +94,11 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume);
 /* Stable when it returns. */
 int rd_attachment_save(const struct rd_attachment *at);
 int rd_attachment_remove(const struct rd_attachment *at);
+/*
+ * Save that it may be written past the target, in segments that the metadata call clean: whatever
+ * becomes of the command, the next snapshot reads everything.
+ */
+int rd_attachment_bypassed(struct rd_attachment *at);
 
 /*
  * Lock it, so that one command at a time changes its devices, until it is unlocked or the

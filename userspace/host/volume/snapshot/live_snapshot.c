@@ -199,7 +199,7 @@ int rd_live_prepare(struct rd_live *live)
 	live->snapshot.why_full = why_all(live, &status);
 	/* The copy may also have writes that bypassed the target. */
 	live->snapshot.is_in_use = live->is_shared;
-	return 0;
+	return live->is_shared ? rd_attachment_bypassed(at) : 0;
 }
 
 /* --- holding it still */
