@@ -175,6 +175,30 @@ documented() { sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/doc/$1
 	lvs_are vm1
 }
 
+@test "lvm: a detach that cannot remove the metadata says so, and is repeated" {
+	make_lv vm1 16
+	vol=$(device_of vm1)
+	revdedupctl -q attach $vg/vm1
+	exec 7<"$vol:meta"
+	run revdedupctl detach $vg/vm1
+	exec 7<&-
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"cannot remove the device '${vol##*/}:meta'"* ]]
+	revdedupctl -q detach $vg/vm1
+	fails is_active "${vol##*/}:meta"
+	lvs_are vm1
+	# The device that they are on: the volume is detached.
+	revdedupctl -q attach $vg/vm1
+	exec 7<"/dev/$vg/vm1_rdmeta"
+	run revdedupctl detach $vg/vm1
+	exec 7<&-
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"if '/dev/$vg/vm1_rdmeta' still exists, 'lvremove' removes it"* ]]
+	lvs_are vm1 vm1_rdmeta
+}
+
 # attach_fails OPTION...: and leaves the devices and volumes that there were.
 attach_fails() {
 	local before

@@ -223,12 +223,11 @@ static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
 }
 
 /* Remove it if rd_attach() has made it. */
-static void remove_meta(const char *path)
+static int remove_meta(const char *path)
 {
 	struct rd_lv lv;
 
-	if (!rd_lv_find(path, &lv))
-		rd_lv_remove(&lv);
+	return rd_lv_find(path, &lv) ? 0 : rd_lv_remove(&lv);
 }
 
 /* --- attach */
@@ -487,8 +486,6 @@ int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,
 		r = rd_session_close(pool, r);
 	if (r || !at->meta_uuid[0])
 		return r;
-	report->meta_is_lost = !found;
-	if (found)
-		remove_meta(at->meta);
+	report->meta_is_lost = !found || remove_meta(at->meta);
 	return 0;
 }

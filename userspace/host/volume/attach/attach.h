@@ -83,7 +83,7 @@ struct rd_detach_options {
 struct rd_detach_report {
 	bool was_unfinished;	/* it was an unfinished clone, and is gone */
 	bool stays;		/* the device is in use, and is linear now */
-	bool meta_is_lost;	/* the metadata device was not found, and not removed */
+	bool meta_is_lost;	/* the metadata device was not found, or could not be removed */
 };
 
 int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,

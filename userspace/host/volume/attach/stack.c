@@ -510,7 +510,7 @@ int rd_stack_down(struct rd_attachment *at, bool *ret_open)
 	else if (info.exists)
 		r = rd_dm_remove(at->device);
 	if (!r)
-		rd_part_remove(at, "meta");
+		r = rd_part_remove(at, "meta");
 	rd_krbd_tidy();
 	return r;
 }
