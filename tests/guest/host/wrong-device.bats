@@ -123,6 +123,18 @@ put() {
 	[[ $output == *"lies below the attached volume '$vg/vm1'"*"no version was made"* ]]
 }
 
+@test "wrong-device: what is written past the target is rolled back, too" {
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	exec 8<>/dev/$vg/vm1
+	stopped live-committed -q rollback $vg/vm1@1 --yes
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
+	kill -CONT $pid
+	wait $pid
+	exec 8>&-
+	cmp "$vol" /tmp/rdt-pool/one
+}
+
 # bats test_tags=soak
 @test "wrong-device: rolled back from one pool, and then from another" {
 	local other=/tmp/rdt-pool/other
