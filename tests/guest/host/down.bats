@@ -89,6 +89,17 @@ change() {
 	revdedupctl -q check
 }
 
+@test "down: a volume that was given up is not brought up again" {
+	clone_down
+	revdedupctl -q attach $vg/new
+	killed detach-told detach --force --yes $vg/new
+	# Its blocks are free to be written.
+	revdedupctl attach --all
+	[ ! -e "$new" ]
+	[ -e "$vol" ]
+	[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
+}
+
 @test "down: with metadata that cannot be read, all waits, and it is said for what" {
 	clone_down
 	two_images

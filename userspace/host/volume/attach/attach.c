@@ -427,6 +427,14 @@ static int check_unused(const struct rd_attachment *at)
 	return -EBUSY;
 }
 
+/* The file goes before the pool gives the blocks to others: no command may bring it up again. */
+static int abandon(struct rd_attachment *at)
+{
+	int r = rd_stack_abandon(at);
+
+	return r ? r : rd_attachment_remove(at);
+}
+
 static int take_off(struct rd_attachment *at, const struct rd_detach_options *options,
 		    bool *ret_stays)
 {
@@ -442,7 +450,7 @@ static int take_off(struct rd_attachment *at, const struct rd_detach_options *op
 		return rd_stack_down(at, ret_stays);
 	/* Unreadable metadata do not prevent a forced detach. */
 	r = confirm(options, at, RD_LOSE_BASE);
-	return r ? r : rd_stack_abandon(at);
+	return r ? r : abandon(at);
 }
 
 static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
@@ -453,11 +461,13 @@ static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 	if (found)
 		r = rd_freeze_end(at);
 	if (!r)
-		r = found ? take_off(at, options, ret_stays) : rd_stack_abandon(at);
+		r = found ? take_off(at, options, ret_stays) : abandon(at);
 	if (!r)
 		r = rd_failpoint("detach-off");
 	if (!r)
 		r = rd_tell_gone(pool, at);
+	if (!r)
+		r = rd_failpoint("detach-told");
 	if (!r && found)
 		rd_dedup_untag_home(at);
 	return r ? r : rd_attachment_remove(at);

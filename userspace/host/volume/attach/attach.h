@@ -12,7 +12,8 @@
  *
  * Detach notes in the file that the next snapshot reads everything, then removes the devices,
  * then what the pool keeps for them, then the file, which says whose they are: after a crash it is
- * repeated, or the volume attached again.
+ * repeated, or the volume attached again. If blocks of it are lost the file goes before what the
+ * pool keeps.
  */
 #ifndef RD_ATTACH_H
 #define RD_ATTACH_H
