@@ -84,6 +84,7 @@ put() {
 	lvs_are vm1
 	exec 8>&-
 	revdedupctl attach $vg/vm1
+	local pid
 	vol=$(device_of vm1)
 	put 3
 	revdedupctl -q snapshot $vg/vm1
@@ -137,6 +138,16 @@ put() {
 
 # bats test_tags=soak
 @test "wrong-device: rolled back from one pool, and then from another" {
+	# What it writes while the volume is rolled back is gone like all else.
+	cp "$vol" /tmp/rdt-pool/four
+	exec 8<>/dev/$vg/vm1
+	stopped rollback-suspended -q rollback $vg/vm1@4 --yes
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=7 count=1 oflag=direct conv=notrunc status=none
+	exec 8>&-
+	kill -CONT $pid
+	wait $pid
+	dd if="$vol" bs=1M iflag=direct status=none | cmp - /tmp/rdt-pool/four
+	retry 100 0.3 is_home
 	local other=/tmp/rdt-pool/other
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
