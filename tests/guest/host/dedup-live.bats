@@ -607,8 +607,11 @@ disturbed() {
 	pool_volume
 	random 0 160
 	revdedupctl -q snapshot "$vg/vm1"
-	# Nothing copies it home: the command dies before it says so.
-	killed rollback-ended rollback "$vg/vm1@1" --yes
+	# Nothing copies it home.
+	stopped rollback-ended rollback "$vg/vm1@1" --yes
+	dmsetup message "${vol##*/}" 0 hydrate stop
+	kill -CONT "$pid"
+	wait "$pid"
 	retry 100 0.2 timeout 5 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none
 	same
 	run revdedupctl offload "$vg/vm1" --cold 0 --force --yes

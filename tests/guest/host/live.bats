@@ -462,7 +462,6 @@ is_closed() { [ "$(dmsetup info -c --noheadings -o open "$vol")" -eq 0 ]; }
 		*) cmp "$vol" /tmp/rdt-pool/one ;;
 		esac
 		revdedupctl attach $vg/vm1
-		run dmsetup message "${vol##*/}" 0 hydrate start
 		retry 100 0.3 is_home
 		revdedupctl -q snapshot $vg/vm1
 		is_version $vg/vm1@latest "$vol"

@@ -245,6 +245,15 @@ static int load_with_pool(struct rollback *rb, bool keep)
 	return r;
 }
 
+static int hydrate(struct rollback *rb)
+{
+	char text[64] = "hydrate start";
+
+	if (rb->options->rate_mib)
+		snprintf(text, sizeof(text), "hydrate start %llu", rb->options->rate_mib);
+	return rd_dm_message(rb->at->device, text, NULL);
+}
+
 /* Set all places, those of segments that were written since the messages were made last. */
 static int set_all(struct rollback *rb)
 {
@@ -259,6 +268,9 @@ static int set_all(struct rollback *rb)
 		r = rd_failpoint("rollback-begun");
 	if (!r)
 		r = send_messages(rb);
+	/* Whoever is killed from here on, it goes on by itself. */
+	if (!r)
+		r = hydrate(rb);
 	if (!r)
 		r = rd_failpoint("rollback-set");
 	return r ? r : rd_dm_message(rb->at->device, "end", NULL);
@@ -295,15 +307,6 @@ static int pause_volume(struct rollback *rb)
 	return r;
 }
 
-static int hydrate(struct rollback *rb)
-{
-	char text[64] = "hydrate start";
-
-	if (rb->options->rate_mib)
-		snprintf(text, sizeof(text), "hydrate start %llu", rb->options->rate_mib);
-	return rd_dm_message(rb->at->device, text, NULL);
-}
-
 static int roll_back(struct rollback *rb)
 {
 	int r;
@@ -314,9 +317,7 @@ static int roll_back(struct rollback *rb)
 	/* As in rd_version_table_write(). */
 	if (!r)
 		r = rd_journal_flush(rb->pool);
-	if (!r)
-		r = pause_volume(rb);
-	return r ? r : hydrate(rb);
+	return r ? r : pause_volume(rb);
 }
 
 /* --- leases */
@@ -430,9 +431,7 @@ static int repeat(struct rollback *rb)
 		r = rd_journal_flush(rb->pool);
 	if (!r)
 		r = set_all(rb);
-	if (!r)
-		r = rd_dm_resume(rb->at->device, 0);
-	return r ? r : hydrate(rb);
+	return r ? r : rd_dm_resume(rb->at->device, 0);
 }
 
 static int version_of_device(struct rd_pool *pool, const struct rd_attachment *at,

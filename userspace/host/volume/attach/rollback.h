@@ -4,8 +4,7 @@
  * pool, and blocks are copied home in the background.
  *
  *	1. the lease: blocks of the version are not freed
- *	2. suspend; begin; set, for all that may differ; end; resume
- *	3. hydrate
+ *	2. suspend; begin; set, for all that may differ; hydrate; end; resume
  *
  * If a crash interrupts the batch between begin and end the target refuses to be resumed,
  * and the batch is sent again: by the guard of the command, by the next command, or when
