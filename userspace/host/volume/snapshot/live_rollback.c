@@ -11,9 +11,13 @@
 
 int rd_live_rollback_begin(const struct rd_caller *caller, struct rd_attachment *at, bool force)
 {
+	i64 volume = 0;
 	int r;
 
 	r = rd_volume_track(caller, at);
+	/* Nothing is copied home while the checkpoint of a killed snapshot waits. */
+	if (!r)
+		r = rd_live_recover(caller->pool, at, &volume);
 	if (!r && !force)
 		r = rd_check_not_mounted(at);
 	return r ? r : rd_rollback_check(at);

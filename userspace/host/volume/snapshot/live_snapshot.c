@@ -26,23 +26,21 @@ static bool is_its(const struct rd_attachment *at, const struct rd_version *vers
 	return !memcmp(version->tracker, at->uuid, sizeof(at->uuid)) && version->epoch == epoch;
 }
 
-/*
- * Clean up after an interrupted command: commit its checkpoint if the pool has the version of
- * it, and the file of the attachment names it, else abort it: clean segments would be taken for
- * those of the version that the file names. @volume: its id in the catalog; 0: it has none.
- */
-static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 volume)
+int rd_live_recover(struct rd_pool *pool, const struct rd_attachment *at, i64 *ret_volume)
 {
 	struct rd_target_status status;
 	struct rd_version version;
 	int r;
 
-	r = rd_freeze_end(at);
+	/* The volume may be new to the pool. */
+	r = rd_volume_find(pool->sql, at->volume, ret_volume);
+	if (!r || r == -ENOENT)
+		r = rd_freeze_end(at);
 	if (!r)
 		r = rd_target_status(at->device, &status);
 	if (r || !status.has_checkpoint)
 		return r;
-	r = newest(pool, volume, &version);
+	r = newest(pool, *ret_volume, &version);
 	if (r && r != -ENOENT)
 		return r;
 	if (!r && is_its(at, &version, status.checkpoint) && at->version_uid == version.uid)
@@ -76,12 +74,8 @@ static const char *why_all(const struct rd_live *live, const struct rd_target_st
 
 static int find_last(struct rd_live *live)
 {
-	int r;
+	int r = rd_live_recover(live->pool, live->at, &live->volume);
 
-	r = rd_volume_find(live->pool->sql, live->at->volume, &live->volume);
-	if (r && r != -ENOENT)
-		return r;
-	r = recover(live->pool, live->at, live->volume);
 	if (r)
 		return r;
 	r = newest(live->pool, live->volume, &live->last);
@@ -280,16 +274,11 @@ int rd_live_ready(struct rd_live *live)
 
 void rd_live_give_up(struct rd_live *live)
 {
-	int r;
-
 	if (live->committed)
 		return;
 	if (!live->copied)
 		rd_freeze_check(&live->freeze);
-	/* The volume may be new to the pool. */
-	r = rd_volume_find(live->pool->sql, live->at->volume, &live->volume);
-	if (!r || r == -ENOENT)
-		recover(live->pool, live->at, live->volume);
+	rd_live_recover(live->pool, live->at, &live->volume);
 }
 
 /*

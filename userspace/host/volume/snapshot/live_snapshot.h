@@ -48,4 +48,12 @@ struct rd_live_report {
 int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		     const struct rd_live_options *options, struct rd_live_report *report);
 
+/*
+ * Clean up after a snapshot that was interrupted: commit its checkpoint if @pool has the version of
+ * it, and the file of the attachment names it, else abort it: clean segments would be taken for
+ * those of the version that the file names. *@ret_volume: its id in the catalog; as it was where it
+ * has none.
+ */
+int rd_live_recover(struct rd_pool *pool, const struct rd_attachment *at, i64 *ret_volume);
+
 #endif
