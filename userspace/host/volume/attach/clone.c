@@ -284,7 +284,9 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 	if (!r)
 		r = make(&clone);
 	/* Free places that other commands could not free meanwhile. */
-	return r ? r : rd_free_queue(pool);
+	if (!r)
+		rd_free_queue_late(pool);
+	return r;
 }
 
 int rd_clone_undo(struct rd_pool *pool, struct rd_attachment *at)

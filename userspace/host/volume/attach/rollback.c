@@ -410,7 +410,9 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		r = roll_back(&rb);
 	rd_lock_drop(&shut);
 	tear_down(&rb);
-	return r ? r : rd_free_queue(pool);
+	if (!r)
+		rd_free_queue_late(pool);
+	return r;
 }
 
 /* --- again */

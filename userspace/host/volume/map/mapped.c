@@ -243,7 +243,9 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 			rd_lease_drop_device(pool, uuid);
 	}
 	/* Free places that other commands could not free meanwhile. */
-	return r ? r : rd_free_queue(pool);
+	if (!r)
+		rd_free_queue_late(pool);
+	return r;
 }
 
 /* --- and removing it */

@@ -7,8 +7,10 @@
  * says that no other command works on it.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/inject.h"
+#include "base/log.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/space/free.h"
 #include "pool/engine/space/lease.h"
@@ -93,6 +95,16 @@ int rd_free_queue(struct rd_pool *pool)
 	} while (!r && forgot_lease);
 	/* All that a command has done is in the journal when it returns. */
 	return r ? r : rd_journal_flush(pool);
+}
+
+void rd_free_queue_late(struct rd_pool *pool)
+{
+	int r = rd_free_queue(pool);
+
+	if (!r)
+		return;
+	rd_warn("cannot free space in '%s' now: %s", pool->path, strerror(-r));
+	rd_hint("the next command that writes to the pool does");
 }
 
 /* --- ends of leases */

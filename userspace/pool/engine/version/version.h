@@ -27,6 +27,8 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
  * turns out to be gone may have been the last that held a version.
  */
 int rd_free_queue(struct rd_pool *pool);
+/* The same at the end of a command whose work is done: if it fails, that is only a warning. */
+void rd_free_queue_late(struct rd_pool *pool);
 
 /*
  * Undo versions of @volume that were being made, and finish those that are new
