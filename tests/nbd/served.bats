@@ -276,6 +276,27 @@ s.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")' 3>&- &
 	make_pool 256M
 	disk raw 20000256
 	must snapshot vm --from raw
+	# The command is killed before its server has a client: it must not keep the file locked.
+	mkdir killed
+	cat >killed/qemu-nbd <<-END
+		#!/bin/bash
+		echo \$\$ >killed/pid
+		kill -KILL \$PPID
+		exec $(type -P qemu-nbd) "\$@"
+	END
+	chmod +x killed/qemu-nbd
+	status=0
+	PATH=$PWD/killed:$PATH "$build/bin/revdedupctl" restore vm@1 --to qcow2:disk.qcow2 \
+		>said 2>&1 3>&- || status=$?
+	[ "$status" -eq 137 ]
+	clients+=("$(<killed/pid)")
+	for ((i = 0; i < 600; i++)); do
+		kill -0 "${clients[-1]}" || break
+		sleep 0.1
+	done
+	[ "$i" -lt 600 ]
+	unset 'clients[-1]'
+	rm disk.qcow2
 	cp raw other
 	blocks other 900 20
 	fallocate --punch-hole --offset 12288 --length 8192 other

@@ -134,7 +134,7 @@ static int find_bitmap(const struct ctl *ctl, const char *info, const struct rd_
 struct server {
 	struct rd_buffer image;		/* as --image-opts has it */
 	char *bitmap;
-	char *argv[9];
+	char *argv[12];
 };
 
 /* @path: "qcow2:FILE". @read_only: or NULL. */
@@ -145,7 +145,10 @@ static int choose_server(struct server *server, const char *path, const char *re
 	int r;
 
 	memset(server, 0, sizeof(*server));
-	/* Ctrl-C is for us: it ends with the connection. */
+	/* It ends with the connection, once it has one, and with us before. Ctrl-C is for us. */
+	*argv++ = "setpriv";
+	*argv++ = "--pdeathsig";
+	*argv++ = "TERM";
 	*argv++ = "setsid";
 	*argv++ = "qemu-nbd";
 	if (read_only)
