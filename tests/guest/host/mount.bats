@@ -204,6 +204,12 @@ is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
 	cmp -n 10 /tmp/rdt-mnt2/file /dev/zero && return 1
 	revdedupctl umount /tmp/rdt-mnt2
 	as_before
+	# One that has no table yet reads nothing, and holds nothing up.
+	killed map-leased map $vg/vm1@1 rdt-map
 	revdedupctl delete $vg/vm1@1
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=4 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	revdedupctl -q delete other@1
 	revdedupctl stats --json | grep -q '"versions_held": 0'
+	revdedupctl unmap rdt-map
 }

@@ -434,11 +434,13 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	if (!r)
 		r = find_devices(&leaving);
 	/*
-	 * A view that was killed before its table was there: who makes one keeps others from
-	 * freeing until it is.
+	 * A view or a mapped version that was killed before its table was live: who makes one
+	 * keeps others from freeing until it is. What was loaded goes.
 	 */
-	if (r == -ENODATA && rd_is_view_here(lease->device))
+	if (r == -ENODATA && (rd_is_view_here(lease->device) || rd_is_mapped_here(lease->device))) {
+		rd_dm_unload(name);
 		return 1;
+	}
 	/* There is no such device, or none of the target. */
 	if (r == -ENODEV || (r == -ENODATA && !rd_is_mapped(lease->device)))
 		return rd_down_keep(lease->device, doomed, !pool->told_unreachable);
