@@ -126,6 +126,14 @@ put() {
 	revdedupctl show $vg/vm1 | grep 'consistent: *yes'
 	is_version $vg/vm1@latest /dev/$vg/vm1
 	revdedupctl snapshot $vg/vm1 | grep ' changed segments'
+	# It comes while a version is copied.
+	stopped live-frozen -q snapshot $vg/vm1
+	exec 8<>/dev/$vg/vm1
+	kill -CONT $pid
+	wait $pid
+	exec 8>&-
+	revdedupctl show $vg/vm1 | grep 'consistent: *no'
+	revdedupctl snapshot $vg/vm1 | grep "full read: writes may have bypassed the target"
 	# What it writes while the volume is rolled back is gone like all else.
 	cp "$vol" /tmp/rdt-pool/four
 	exec 8<>/dev/$vg/vm1

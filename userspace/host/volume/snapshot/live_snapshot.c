@@ -131,12 +131,28 @@ static int copied(void *ctx, const struct rd_version *version)
 	return r;
 }
 
+/* The copy may also have writes that bypassed the target. */
+static void look_for_others(struct rd_live *live)
+{
+	const struct rd_attachment *at = live->at;
+
+	if (live->is_shared || !rd_block_is_open(at->base))
+		return;
+	rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
+		at->base, at->device);
+	live->is_shared = true;
+	live->snapshot.is_in_use = true;
+}
+
 static int check(void *ctx)
 {
 	struct rd_live *live = ctx;
 	int r = rd_failpoint("live-read");
 
 	live->copied = true;
+	look_for_others(live);
+	if (!r && live->is_shared)
+		r = rd_attachment_bypassed(live->at);
 	return r ? r : rd_freeze_check(&live->freeze);
 }
 
@@ -186,13 +202,8 @@ int rd_live_prepare(struct rd_live *live)
 		r = rd_target_status(at->device, &status);
 	if (r)
 		return r;
-	live->is_shared = rd_block_is_open(at->base);
-	if (live->is_shared)
-		rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
-			at->base, at->device);
+	look_for_others(live);
 	live->snapshot.why_full = why_all(live, &status);
-	/* The copy may also have writes that bypassed the target. */
-	live->snapshot.is_in_use = live->is_shared;
 	return live->is_shared ? rd_attachment_bypassed(at) : 0;
 }
 

@@ -153,12 +153,12 @@ static int check_source(struct rd_snapshot_run *s)
 	bool has_changed;
 	int r;
 
-	s->version->is_consistent = !s->options->is_in_use;
 	if (s->options->check) {
 		r = s->options->check(s->options->ctx);
 		if (r)
 			return r;
 	}
+	s->version->is_consistent = !s->options->is_in_use;
 	r = rd_source_has_changed(&s->source, &has_changed);
 	if (r || !has_changed)
 		return r;

@@ -41,7 +41,7 @@ struct rd_snapshot_options {
 	 * others it is checked whether a write came meanwhile.
 	 */
 	bool is_frozen;
-	/* @from may be written meanwhile: the version is marked as not consistent. */
+	/* @from may be written meanwhile, as @check may find: the version is not consistent. */
 	bool is_in_use;
 	/* Make it even if @from turns out to have been written, and mark it as well. */
 	bool may_change;
