@@ -55,7 +55,7 @@ enum rd_remedy {
 	RD_REMEDY_CLEAR_CLONE,		/* remove what an interrupted clone left */
 	RD_REMEDY_REDO_CLONE,		/* the same, or clone again */
 	RD_REMEDY_ROLL_BACK,		/* [version] instead of writing to the device */
-	RD_REMEDY_ROLL_BACK_AGAIN,
+	RD_REMEDY_FINISH_ROLL_BACK,
 	RD_REMEDY_ROLL_BACK_WITHOUT,	/* without keeping what the volume is now */
 	RD_REMEDY_SNAPSHOT,		/* instead of reading the device */
 	RD_REMEDY_NAME_META,		/* name a metadata device */

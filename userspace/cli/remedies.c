@@ -86,7 +86,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_ROLL_BACK] = {
 		"or use 'revdedupctl rollback'",
 		"'revdedupctl rollback %s' takes effect at once" },
-	[RD_REMEDY_ROLL_BACK_AGAIN] = { "once the cause is fixed, repeat 'revdedupctl rollback'" },
+	[RD_REMEDY_FINISH_ROLL_BACK] = {
+		"once the cause is fixed, 'revdedupctl attach[ %s]' finishes it" },
 	[RD_REMEDY_ROLL_BACK_WITHOUT] = {
 		"--no-snapshot rolls back without keeping the present content" },
 	[RD_REMEDY_SNAPSHOT] = {

@@ -252,6 +252,9 @@ killed_group() {
 	echo "$output"
 	[ "$status" -eq 3 ]
 	[[ $output == *"'$vg/vm1' was rolled back to $vg/vm1@1"*"'$vg/vm2' was not rolled back"* ]]
+	[[ $output == *"half rolled back"*"'revdedupctl attach $vg/vm2' finishes it"* ]]
+	revdedupctl attach $vg/vm2
+	cmp $two /tmp/rdt-pool/two
 	retry 100 0.3 is_home vm1
 }
 

@@ -301,7 +301,7 @@ static int pause_volume(struct rollback *rb)
 	r = rd_pause(&pause, &resumed);
 	if (resumed == -EUCLEAN) {
 		rd_err(0, "'%s' is half rolled back and stays suspended", rb->at->volume);
-		rd_remedy(RD_REMEDY_ROLL_BACK_AGAIN, NULL, NULL);
+		rd_remedy(RD_REMEDY_FINISH_ROLL_BACK, rb->at->volume, NULL);
 	}
 	rb->report->pause_us = pause.usec;
 	return r;
