@@ -212,4 +212,11 @@ is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
 	revdedupctl -q delete other@1
 	revdedupctl stats --json | grep -q '"versions_held": 0'
 	revdedupctl unmap rdt-map
+	# What is removed is gone, though what nothing else has read cannot be freed now.
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	revdedupctl -q map other@2 rdt-map
+	revdedupctl -q delete other@2
+	REVDEDUP_FAIL=free-vacate=EIO revdedupctl unmap rdt-map >/tmp/said 2>&1
+	grep "cannot free space in '$REVDEDUP_POOL' now" /tmp/said
+	as_before
 }

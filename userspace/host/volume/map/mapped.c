@@ -188,7 +188,9 @@ static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
 {
 	int r = rd_dm_remove(name);
 
-	return r ? r : rd_lease_drop_device(pool, uuid);
+	if (!r)
+		rd_lease_drop_late(pool, uuid);
+	return r;
 }
 
 static bool is_ours(const struct rd_dm_info *info)

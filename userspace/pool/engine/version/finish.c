@@ -97,14 +97,17 @@ int rd_free_queue(struct rd_pool *pool)
 	return r ? r : rd_journal_flush(pool);
 }
 
-void rd_free_queue_late(struct rd_pool *pool)
+static void tell_late(const struct rd_pool *pool, int r)
 {
-	int r = rd_free_queue(pool);
-
 	if (!r)
 		return;
 	rd_warn("cannot free space in '%s' now: %s", pool->path, strerror(-r));
 	rd_hint("the next command that writes to the pool does");
+}
+
+void rd_free_queue_late(struct rd_pool *pool)
+{
+	tell_late(pool, rd_free_queue(pool));
 }
 
 /* --- ends of leases */
@@ -132,4 +135,9 @@ int rd_lease_drop_device(struct rd_pool *pool, const char *device)
 	int r = rd_catalog_do(pool->sql, rd_lease_delete_device(pool->sql, device));
 
 	return r ? r : delete_released(pool);
+}
+
+void rd_lease_drop_late(struct rd_pool *pool, const char *device)
+{
+	tell_late(pool, rd_lease_drop_device(pool, device));
 }

@@ -80,5 +80,7 @@ int rd_lease_drop(struct rd_pool *pool, i64 id);
 
 /* The same for all leases of @device: it does not read the data area any more. */
 int rd_lease_drop_device(struct rd_pool *pool, const char *device);
+/* The same for a device that is gone: if it fails, that is only a warning. */
+void rd_lease_drop_late(struct rd_pool *pool, const char *device);
 
 #endif
