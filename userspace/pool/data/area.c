@@ -446,7 +446,10 @@ int rd_area_write_super(struct rd_area *area)
 		r = rd_area_log(area, block, sizeof(block), COPY_B);
 	if (!r)
 		r = rd_area_sync(area);
-	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
+	/* Another host has the pool, which the store has said. */
+	if (!r || (r == -ESTALE && rd_area_can(area, RD_STORE_FENCED)))
+		return r;
+	return rd_err(r, "cannot write the superblock of the data area");
 }
 
 int rd_area_extend(struct rd_area *area, u64 bytes)
