@@ -177,6 +177,30 @@ many_point_there() {
 	done
 }
 
+# As it would be in a full pool.
+@test "a rebuild past a damaged part finds no room for a new journal" {
+	must init --compression none pool --size 512M --reserve 1M
+	head -c 4M /dev/urandom >img/v
+	must snapshot v --from img/v
+	took v out/must
+	must tag v@1 +first
+	must tag v@1 +second
+	# The last part but one.
+	python3 - pool/data <<-'END'
+		import sys
+		with open(sys.argv[1], "r+b") as file:
+		    data = file.read(64 << 20)
+		    parts = [at for at in range(0, len(data), 4096) if data[at : at + 4] == b"RDJ1"]
+		    file.seek(parts[-2] + 4)
+		    file.write(b"rotten")
+	END
+	rm pool/catalog.db*
+	run -4 "${ctl[@]}" repair --rebuild-catalog
+	REVDEDUP_FAIL=journal-part=ENOSPC must repair --rebuild-catalog --force
+	grep "the next rebuild finds it again" out/must
+	all_right
+}
+
 @test "kills at each step" {
 	kill_everywhere snapshot vm1 --from img/vm1
 	kill_everywhere snapshot vm9 --from img/vm9

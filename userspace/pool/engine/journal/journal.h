@@ -55,7 +55,7 @@
 /*
  * Append everything that is committed to the journal, and flush the data area: all that was
  * written to it before is stable, too. Where a killed command has left parts of a transaction
- * behind the end, begin a new journal.
+ * behind the end, begin a new journal if there is room then.
  */
 int rd_journal_flush(struct rd_pool *pool);
 

@@ -455,7 +455,7 @@ static int switch_to(struct rd_pool *pool, const char *new, const char *old_name
 
 /*
  * The catalog that is new is in its place. A journal with a damaged part is left for a new one, or
- * the next rebuild would find that part again.
+ * the next rebuild would find that part again. A full pool can make room once it has a catalog.
  */
 static int leave_damage(struct rd_pool *pool)
 {
@@ -466,6 +466,10 @@ static int leave_damage(struct rd_pool *pool)
 		return r;
 	r = rd_area_can(&pool->area, RD_STORE_FENCED) ? rd_fence_rebuilt(pool) :
 		rd_journal_renew(pool, 0);
+	if (r == -ENOSPC && !rd_area_can(&pool->area, RD_STORE_FENCED)) {
+		rd_warn("the damaged part of the copy stays, and the next rebuild finds it again");
+		r = 0;
+	}
 	rd_sql_close(pool->sql);
 	pool->sql = NULL;
 	return r;
@@ -537,8 +541,9 @@ static bool is_of_journal(const struct rd_pool *pool, int r)
 	const struct rd_journal_reader nothing = { .change = NULL };
 	struct rd_journal_end end = { .frame = pool->area.super.journal_frame };
 
-	if (r == -EIO)
-		return rd_journal_read(&pool->area, &end, &nothing) == -EIO;
+	/* Some devices say otherwise than by EIO that a sector cannot be read. */
+	if (r == -EIO || r == -EILSEQ || r == -EREMOTEIO)
+		return rd_journal_read(&pool->area, &end, &nothing) == r;
 	return r == -EUCLEAN || r == -EBADMSG;
 }
 
