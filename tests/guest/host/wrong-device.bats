@@ -134,6 +134,16 @@ put() {
 	exec 8>&-
 	revdedupctl show $vg/vm1 | grep 'consistent: *no'
 	revdedupctl snapshot $vg/vm1 | grep "full read: writes may have bypassed the target"
+	# And no version comes of that.
+	REVDEDUP_FAIL=live-frozen=stop,live-read=EIO revdedupctl -q snapshot $vg/vm1 3>&- &
+	pid=$!
+	retry 300 0.1 is_stopped $pid
+	exec 8<>/dev/$vg/vm1
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
+	kill -CONT $pid
+	wait $pid && false
+	exec 8>&-
+	revdedupctl snapshot $vg/vm1 | grep "full read: writes may have bypassed the target"
 	# What it writes while the volume is rolled back is gone like all else.
 	cp "$vol" /tmp/rdt-pool/four
 	exec 8<>/dev/$vg/vm1
@@ -149,6 +159,30 @@ put() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"lies below the attached volume '$vg/vm1'"*"no version was made"* ]]
+}
+
+@test "wrong-device: what is written past the target is rolled back, too" {
+	local late pid
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	# By a program that is there while the present content is kept, or comes after that.
+	for late in false true; do
+		REVDEDUP_FAIL=live-frozen=stop,live-committed=stop \
+			revdedupctl -q rollback $vg/vm1@1 --yes 3>&- &
+		pid=$!
+		retry 300 0.1 is_stopped $pid
+		"$late" || exec 8<>/dev/$vg/vm1
+		kill -CONT $pid
+		retry 300 0.1 is_stopped $pid
+		! "$late" || exec 8<>/dev/$vg/vm1
+		dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
+		"$late" || exec 8>&-
+		kill -CONT $pid
+		wait $pid
+		exec 8>&-
+		dd if="$vol" bs=1M iflag=direct status=none | cmp - /tmp/rdt-pool/one
+		retry 300 0.1 is_home
+	done
 }
 
 # bats test_tags=soak

@@ -7,6 +7,7 @@
 
 #include "base/inject.h"
 #include "base/log.h"
+#include "host/sys/block.h"
 #include "host/volume/device/poolblocks.h"
 #include "host/volume/device/target.h"
 #include "host/volume/device/version_table.h"
@@ -28,6 +29,7 @@ struct rollback {
 	const struct rd_version *version;
 	const struct rd_rollback_options *options;
 	struct rd_rollback_report *report;
+	const struct rd_version *base;	/* what the volume has, but for what is dirty; or NULL */
 	struct rd_target_devices devices;	/* of the volume, */
 	u64 nr_segs, nr_blocks;	/* and its size */
 	u8 *wanted;		/* a bit for each segment that is to be set */
@@ -54,12 +56,12 @@ static int prove(struct rollback *rb)
 {
 	int r = rd_version_prove(rb->pool, rb->version);
 
-	return r || !rb->options->base ? r : rd_version_prove(rb->pool, rb->options->base);
+	return r || !rb->base ? r : rd_version_prove(rb->pool, rb->base);
 }
 
 static int want_different(struct rollback *rb)
 {
-	const struct rd_version *base = rb->options->base, *to = rb->version;
+	const struct rd_version *base = rb->base, *to = rb->version;
 	i64 then[WINDOW], now[WINDOW];
 	u64 first, i;
 	int r = 0;
@@ -85,7 +87,7 @@ static int want_dirty(struct rollback *rb)
 	u64 segment;
 	int r;
 
-	if (!rb->options->base)
+	if (!rb->base)
 		return 0;
 	r = rd_target_dirty(rb->at->device, "current", rb->nr_segs, &ranges);
 	rd_each(range, &ranges)
@@ -376,7 +378,7 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		const struct rd_version *version, const struct rd_rollback_options *options,
 		struct rd_rollback_report *report)
 {
-	struct rollback rb = { pool, at, version, options, report, .begin = 0 };
+	struct rollback rb = { pool, at, version, options, report, .base = options->base };
 	struct rd_lock shut = RD_LOCK_NONE;
 	char device[RD_DM_NAME_MAX];
 	i64 lease;
@@ -398,6 +400,11 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		r = rd_lease_drop_device(pool, device);
 	if (!r)
 		r = rd_lease_shut(pool, &shut);
+	/* Who writes past the target may have come since the base was made: no bit says where. */
+	if (!r && rd_block_is_open(at->base)) {
+		rb.base = NULL;
+		r = rd_attachment_bypassed(at);
+	}
 	if (!r)
 		r = want_different(&rb);
 	if (!r)

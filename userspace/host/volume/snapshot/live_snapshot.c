@@ -84,6 +84,27 @@ static int find_last(struct rd_live *live)
 
 /* --- once it is copied */
 
+/* The copy may also have writes that bypassed the target. */
+static void look_for_others(struct rd_live *live)
+{
+	const struct rd_attachment *at = live->at;
+
+	if (live->is_shared || !rd_block_is_open(at->base))
+		return;
+	rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
+		at->base, at->device);
+	live->is_shared = true;
+	live->snapshot.is_in_use = true;
+}
+
+/* What a program wrote that is gone when the next snapshot looks. */
+static void note_others(struct rd_live *live)
+{
+	look_for_others(live);
+	if (live->is_shared)
+		rd_attachment_bypassed(live->at);
+}
+
 /*
  * Writes that bypass the target, during the copy and after it, are in no list: 0 makes the next
  * snapshot read everything once more.
@@ -108,8 +129,11 @@ int rd_live_commit(struct rd_live *live, const struct rd_version *version)
 	 * Before the commit: if that fails, the target has these segments and more as dirty. In
 	 * the other order the previous pool could be taken for this one.
 	 */
-	int r = note(live, version);
+	int r;
 
+	/* Others of a group were copied since this one was. */
+	look_for_others(live);
+	r = note(live, version);
 	if (!r)
 		r = rd_failpoint("live-commit");
 	if (!r)
@@ -129,19 +153,6 @@ static int copied(void *ctx, const struct rd_version *version)
 
 	rd_view_pool_unviewed(&live->reads);
 	return r;
-}
-
-/* The copy may also have writes that bypassed the target. */
-static void look_for_others(struct rd_live *live)
-{
-	const struct rd_attachment *at = live->at;
-
-	if (live->is_shared || !rd_block_is_open(at->base))
-		return;
-	rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
-		at->base, at->device);
-	live->is_shared = true;
-	live->snapshot.is_in_use = true;
 }
 
 static int check(void *ctx)
@@ -254,6 +265,9 @@ int rd_live_freeze(struct rd_live *const *lives, unsigned int nr)
 	/* In one pool all have one lock. */
 	for (i = 0; i < nr && !r && all_viewed; i++)
 		rd_view_pool_viewed(&lives[i]->reads);
+	/* Hooks may have taken long. */
+	for (i = 0; i < nr && r; i++)
+		note_others(lives[i]);
 	return r;
 }
 
@@ -289,6 +303,7 @@ void rd_live_give_up(struct rd_live *live)
 		return;
 	if (!live->copied)
 		rd_freeze_check(&live->freeze);
+	note_others(live);
 	rd_live_recover(live->pool, live->at, &live->volume);
 }
 
