@@ -92,6 +92,23 @@ change() {
 @test "down: a volume that was given up is not brought up again" {
 	clone_down
 	revdedupctl -q attach $vg/new
+	# Not while it is in use.
+	exec 7<"$new"
+	run revdedupctl detach --force --yes $vg/new
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"is in use"* ]]
+	revdedupctl status $vg/new
+	exec 7<&-
+	# It is, also if its pool cannot be told.
+	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/other
+	REVDEDUP_FAIL=lease-drop=EIO run revdedupctl detach --force --yes $vg/other
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"does not know that the device"* ]]
+	lvs --noheadings -o lv_name $vg >/tmp/lvs
+	grep -qw other /tmp/lvs
+	grep -qw other_rdmeta /tmp/lvs && false
 	killed detach-told detach --force --yes $vg/new
 	# Its blocks are free to be written.
 	revdedupctl attach --all

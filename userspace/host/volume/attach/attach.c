@@ -436,7 +436,7 @@ static int abandon(struct rd_attachment *at)
 }
 
 static int take_off(struct rd_attachment *at, const struct rd_detach_options *options,
-		    bool *ret_stays)
+		    bool *ret_stays, bool *ret_given_up)
 {
 	bool is_home;
 	int r;
@@ -450,22 +450,28 @@ static int take_off(struct rd_attachment *at, const struct rd_detach_options *op
 		return rd_stack_down(at, ret_stays);
 	/* Unreadable metadata do not prevent a forced detach. */
 	r = confirm(options, at, RD_LOSE_BASE);
+	*ret_given_up = !r;
 	return r ? r : abandon(at);
 }
 
 static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 		  const struct rd_detach_options *options, bool *ret_stays)
 {
+	bool given_up = !found;
 	int r = 0;
 
 	if (found)
 		r = rd_freeze_end(at);
 	if (!r)
-		r = found ? take_off(at, options, ret_stays) : abandon(at);
+		r = found ? take_off(at, options, ret_stays, &given_up) : abandon(at);
 	if (!r)
 		r = rd_failpoint("detach-off");
-	if (!r)
-		r = rd_tell_gone(pool, at);
+	if (r)
+		return r;
+	r = rd_tell_gone(pool, at);
+	/* There is no attachment any more for which this command could be repeated. */
+	if (r && given_up)
+		r = rd_tell_gone(NULL, at);
 	if (!r)
 		r = rd_failpoint("detach-told");
 	if (!r && found)
