@@ -102,7 +102,10 @@ static void tell_late(const struct rd_pool *pool, int r)
 	if (!r)
 		return;
 	rd_warn("cannot free space in '%s' now: %s", pool->path, strerror(-r));
-	rd_hint("the next command that writes to the pool does");
+	if (r == -EUCLEAN)
+		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
+	else
+		rd_hint("the next command that writes to the pool does");
 }
 
 void rd_free_queue_late(struct rd_pool *pool)
