@@ -119,7 +119,8 @@ until_gone() {
 	guest reboot
 	boot reboot
 	[ "$status" -eq 1 ]
-	[[ ${lines[0]} == *"reboot@1 does not boot: the guest rebooted 3 times" ]]
+	# On a machine that is busy it has done so once more by then.
+	[[ ${lines[0]} =~ "reboot@1 does not boot: the guest rebooted "[3-9]" times"$ ]]
 	guest off
 	boot off
 	[ "$status" -eq 1 ]
