@@ -73,8 +73,8 @@ int rd_live_rollback(const struct rd_caller *caller, struct rd_attachment *at,
 	r = rd_version_table_check(caller->pool, version);
 	if (!r && options->keep) {
 		r = keep(caller, at, options->keep, &report->kept);
-		/* Who writes past the target may have done so since, and no bit says where. */
-		if (report->kept.snapshot.version.is_consistent)
+		/* Where a program wrote past the target, no bit says. */
+		if (at->version_uid)
 			rollback.base = &report->kept.snapshot.version;
 	}
 	return r ? r : rd_rollback(caller->pool, at, version, &rollback, &report->rollback);

@@ -116,7 +116,7 @@ static int note(struct rd_live *live, const struct rd_version *version)
 	live->at->version_uid = live->is_shared ? 0 : version->uid;
 	if (!r)
 		r = rd_attachment_save(live->at);
-	/* The file may name another one still: see recover(). */
+	/* The file may name another one still: see rd_live_recover(). */
 	if (r)
 		live->at->version_uid = 0;
 	return r;
