@@ -276,13 +276,14 @@ s.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")' 3>&- &
 	make_pool 256M
 	disk raw 20000256
 	must snapshot vm --from raw
-	# The command is killed before its server has a client: it must not keep the file locked.
+	# The command is killed before its server has a client: it must not keep the file locked. The
+	# real one has moments while it starts in which it loses the signal.
 	mkdir killed
-	cat >killed/qemu-nbd <<-END
+	cat >killed/qemu-nbd <<-'END'
 		#!/bin/bash
-		echo \$\$ >killed/pid
-		kill -KILL \$PPID
-		exec $(type -P qemu-nbd) "\$@"
+		echo $$ >killed/pid
+		kill -KILL $PPID
+		exec sleep 600
 	END
 	chmod +x killed/qemu-nbd
 	status=0
