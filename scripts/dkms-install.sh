@@ -22,7 +22,7 @@ command -v dkms >/dev/null ||
 	die "dkms is missing: apt-get install dkms, then run this again"
 
 # A second install of the same version takes the new source.
-dkms status "$name" | grep -q . && dkms remove "$name" --all >/dev/null
+[ -z "$(dkms status "$name")" ] || dkms remove "$name" --all >/dev/null
 dkms add "$name" >/dev/null
 built=0 failed=0
 for modules in "$dir"/*/; do
