@@ -126,6 +126,21 @@ keep_catalog() {
 	cp pool/catalog.db{,-pages} kept
 }
 
+# put_kept: that catalog, as an older one that a user has put back.
+put_kept() {
+	rm pool/catalog.db*
+	cp kept/* pool
+}
+
+# take_other_state: the one that repair has kept as catalog.old.
+take_other_state() {
+	local part
+	rm pool/catalog.db*
+	for part in "" -pages; do
+		mv "pool/catalog.old$part" "pool/catalog.db$part"
+	done
+}
+
 # leave_log: a version more, which the catalog has in its log only.
 leave_log() {
 	# A reader that ends without closing leaves it; it waits for its pipe.

@@ -332,8 +332,7 @@ old_data() {
 @test "an older catalog that is to hold" {
 	keep_catalog
 	next_version
-	rm pool/catalog.db*
-	cp kept/* pool
+	put_kept
 	is 1 list
 	# shellcheck disable=SC2046 # words
 	is 0 repair --force $(from_all)
@@ -348,8 +347,7 @@ old_data() {
 @test "an older catalog that is to hold, and a damaged copy of the newer one" {
 	keep_catalog
 	next_version
-	rm pool/catalog.db*
-	cp kept/* pool
+	put_kept
 	damage flip pool "$SEED" 1 journal
 	# shellcheck disable=SC2046 # words
 	is 0 repair --force $(from_all)
@@ -367,8 +365,7 @@ old_data() {
 	is 0 delete vm1@1
 	is 0 delete vm1@2
 	cp pool/catalog.db{,-pages} .
-	rm pool/catalog.db*
-	cp kept/* pool
+	put_kept
 	# What is lost cannot be healed, so nothing of the other state is given back.
 	for verb in "repair --force" repair "repair --rebuild-catalog" scrub; do
 		# shellcheck disable=SC2086 # words
@@ -378,10 +375,7 @@ old_data() {
 	[[ $output != *"take space"* ]]
 	is 0 snapshot vm3 --from vm2.1.img
 	is 0 delete vm3@1
-	rm pool/catalog.db*
-	for part in "" -pages; do
-		mv pool/catalog.old$part pool/catalog.db$part
-	done
+	take_other_state
 	is 1 list
 	is 0 repair --force
 	[[ $output == *"kept as catalog.old"* ]]
@@ -409,27 +403,33 @@ fill_halfway() {
 	done
 }
 
+# hold_damaged: the kept catalog, of a pool in which its version a1 is damaged. As long as that is
+# so, nothing of the other state is given back.
+hold_damaged() {
+	put_kept
+	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
+	is 4 repair --force
+	[[ $output == *"kept as catalog.old"* ]]
+	is 0 check
+}
+
+# other_has_big: the state that was given up can be gone on with, and has that version.
+other_has_big() {
+	take_other_state
+	is 4 repair --force
+	is 0 restore big@1 --to back
+	cmp big back
+}
+
 @test "frames at the end of the pool that only the state that was given up has are not free" {
 	fill_halfway
 	keep_catalog
 	head -c 22M /dev/urandom >big
 	is 0 snapshot big --from big
-	rm pool/catalog.db*
-	cp kept/* pool
-	# As long as something is damaged, nothing of the other state is given back.
-	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
-	is 4 repair --force
-	[[ $output == *"kept as catalog.old"* ]]
-	is 0 check
+	hold_damaged
 	head -c 16M /dev/urandom >small
 	is 12 snapshot small --from small
-	rm pool/catalog.db*
-	for part in "" -pages; do
-		mv pool/catalog.old$part pool/catalog.db$part
-	done
-	is 4 repair --force
-	is 0 restore big@1 --to back
-	cmp big back
+	other_has_big
 }
 
 # A new journal had freed them, and the catalog that holds names the one before it.
@@ -444,19 +444,8 @@ fill_halfway() {
 db = sqlite3.connect("pool/catalog.db")
 db.execute("ATTACH ? AS old", ("kept/catalog.db",))
 print(db.execute("SELECT count(*) FROM slot_owner NATURAL JOIN old.journal_frame").fetchone()[0])')" -gt 0 ]
-	rm pool/catalog.db*
-	cp kept/* pool
-	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
-	is 4 repair --force
-	[[ $output == *"kept as catalog.old"* ]]
-	is 0 check
-	rm pool/catalog.db*
-	for part in "" -pages; do
-		mv pool/catalog.old$part pool/catalog.db$part
-	done
-	is 4 repair --force
-	is 0 restore big@1 --to back
-	cmp big back
+	hold_damaged
+	other_has_big
 }
 
 # The newer state has all that was free before, and some of what is new.
@@ -470,13 +459,10 @@ print(db.execute("SELECT count(*) FROM slot_owner NATURAL JOIN old.journal_frame
 		is 0 -q snapshot "b$nr" --from small
 	done
 	is 0 -q delete b33@1
-	rm pool/catalog.db*
-	cp kept/* pool
+	put_kept
 	cp -r --sparse=always pool other
 	# All of the frames are known, as long as the other state is kept, too.
-	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
-	is 4 repair --force
-	is 0 check
+	hold_damaged
 	rm -r pool
 	mv other pool
 	is 0 repair --force
@@ -513,8 +499,7 @@ sys.stdout.buffer.write(b"".join(data[at:at + 2048] * 2 for at in range(0, len(d
 	cmp -n 2M -i $((6 << 20)):0 pool/data a1.img
 	dd if=/dev/zero of=pool/data bs=16 seek=$(((2 << 20) / 16 + 512 + 5)) count=1 \
 		conv=notrunc status=none
-	rm pool/catalog.db*
-	cp kept/* pool
+	put_kept
 	# There is no more than this of what was overwritten, so the other state is kept.
 	is 4 repair --force --from a2.img --from a3.img --from a4.img
 	[[ $output == *"kept as catalog.old"* ]]
@@ -524,10 +509,7 @@ sys.stdout.buffer.write(b"".join(data[at:at + 2048] * 2 for at in range(0, len(d
 	done
 	is 0 scrub a1@1
 	is 4 scrub a6@1
-	rm pool/catalog.db*
-	for part in "" -pages; do
-		mv pool/catalog.old$part pool/catalog.db$part
-	done
+	take_other_state
 	is 0 repair --force
 	[[ $output == *" 0 blocks damaged"*$'\n'"1 fingerprints damaged, 1 made again"* ]]
 	is 0 scrub
