@@ -63,10 +63,7 @@ put() {
 	put 3
 	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=4 status=none
 	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
-	REVDEDUP_FAIL=rollback-suspended=stop,free-vacate=EIO revdedupctl rollback $vg/vm1@1 --yes \
-		>/tmp/said 2>&1 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped rollback-suspended,free-vacate=EIO rollback $vg/vm1@1 --yes >/tmp/said 2>&1
 	# It says which segments differ from what is wanted.
 	run timeout 60 revdedupctl delete $vg/vm1@2
 	echo "$output"
@@ -135,9 +132,7 @@ put() {
 	revdedupctl show $vg/vm1 | grep 'consistent: *no'
 	revdedupctl snapshot $vg/vm1 | grep "full read: writes may have bypassed the target"
 	# And no version comes of that.
-	REVDEDUP_FAIL=live-frozen=stop,live-read=EIO revdedupctl -q snapshot $vg/vm1 3>&- &
-	pid=$!
-	retry 300 0.1 is_stopped $pid
+	stopped live-frozen,live-read=EIO -q snapshot $vg/vm1
 	exec 8<>/dev/$vg/vm1
 	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
 	kill -CONT $pid
@@ -167,10 +162,7 @@ put() {
 	cp "$vol" /tmp/rdt-pool/one
 	# By a program that is there while the present content is kept, or comes after that.
 	for late in false true; do
-		REVDEDUP_FAIL=live-frozen=stop,live-committed=stop \
-			revdedupctl -q rollback $vg/vm1@1 --yes 3>&- &
-		pid=$!
-		retry 300 0.1 is_stopped $pid
+		stopped live-frozen,live-committed=stop -q rollback $vg/vm1@1 --yes
 		"$late" || exec 8<>/dev/$vg/vm1
 		kill -CONT $pid
 		retry 300 0.1 is_stopped $pid

@@ -97,9 +97,11 @@ killed() {
 	}
 }
 
-# stopped STEP COMMAND...: start revdedupctl as $pid, and wait until it has stopped at this step.
+# stopped STEP[,NAME=...] COMMAND...: start revdedupctl as $pid, and wait until it has stopped at this
+# step. What follows a comma acts after that.
 stopped() {
-	REVDEDUP_FAIL=$1=stop revdedupctl "${@:2}" 3>&- &
+	local step=${1%%,*}
+	REVDEDUP_FAIL=$step=stop${1#"$step"} revdedupctl "${@:2}" 3>&- &
 	pid=$!
 	retry 300 0.1 is_stopped "$pid"
 }
