@@ -432,6 +432,14 @@ int rd_area_reread_super(struct rd_area *area)
 	return choose_super(area, "data");
 }
 
+int rd_area_cannot_write(const struct rd_area *area, int r, const char *what)
+{
+	/* Another host has the pool, which the store has said. */
+	if (r == -ESTALE && rd_area_can(area, RD_STORE_FENCED))
+		return r;
+	return rd_err(r, "cannot write %s", what);
+}
+
 int rd_area_write_super(struct rd_area *area)
 {
 	u8 block[RD_BLOCK_SIZE];
@@ -446,10 +454,7 @@ int rd_area_write_super(struct rd_area *area)
 		r = rd_area_log(area, block, sizeof(block), COPY_B);
 	if (!r)
 		r = rd_area_sync(area);
-	/* Another host has the pool, which the store has said. */
-	if (!r || (r == -ESTALE && rd_area_can(area, RD_STORE_FENCED)))
-		return r;
-	return rd_err(r, "cannot write the superblock of the data area");
+	return r ? rd_area_cannot_write(area, r, "the superblock of the data area") : 0;
 }
 
 int rd_area_extend(struct rd_area *area, u64 bytes)

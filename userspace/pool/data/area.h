@@ -219,6 +219,8 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
  * written before, which a store that is fenced can tell.
  */
 int rd_area_log(const struct rd_area *area, const void *buf, size_t len, u64 offset);
+/* Print that, unless the store has said why, and return @r. */
+int rd_area_cannot_write(const struct rd_area *area, int r, const char *what);
 /* Read to a buffer that is aligned. */
 int rd_area_read_direct(const struct rd_area *area, void *buf, size_t len, u64 offset);
 

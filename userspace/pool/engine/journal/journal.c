@@ -40,14 +40,6 @@ struct writer {
 /* A new journal that nobody has asked for leaves the old one what it needs if that has to go on. */
 #define LEFT	2
 
-static int cannot_write(const struct rd_pool *pool, int r)
-{
-	/* Another host has the pool, which the store has said. */
-	if (r == -ESTALE && rd_area_can(&pool->area, RD_STORE_FENCED))
-		return r;
-	return rd_err(r, "cannot write the journal");
-}
-
 /* Take a frame for the journal, before anything is written there. */
 static int add_frame(struct writer *writer, u64 *ret)
 {
@@ -60,7 +52,7 @@ static int add_frame(struct writer *writer, u64 *ret)
 		return r;
 	/* Stable before the link that leads there. */
 	r = rd_area_clear_frame(&pool->area, *ret);
-	return r ? cannot_write(pool, r) : 0;
+	return r ? rd_area_cannot_write(&pool->area, r, "the journal") : 0;
 }
 
 /* A part is about to be written at the end. */
@@ -106,7 +98,7 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	r = rd_area_log(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
 			rd_slot_offset(end->frame, end->block));
 	if (r)
-		return cannot_write(writer->pool, r);
+		return rd_area_cannot_write(&writer->pool->area, r, "the journal");
 	rd_journal_part_pass(end, part);
 	return 0;
 }
