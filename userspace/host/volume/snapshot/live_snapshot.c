@@ -98,11 +98,10 @@ static void look_for_others(struct rd_live *live)
 }
 
 /* What a program wrote that is gone when the next snapshot looks. */
-static void note_others(struct rd_live *live)
+static int note_others(struct rd_live *live)
 {
 	look_for_others(live);
-	if (live->is_shared)
-		rd_attachment_bypassed(live->at);
+	return live->is_shared ? rd_attachment_bypassed(live->at) : 0;
 }
 
 /*
@@ -161,9 +160,8 @@ static int check(void *ctx)
 	int r = rd_failpoint("live-read");
 
 	live->copied = true;
-	look_for_others(live);
-	if (!r && live->is_shared)
-		r = rd_attachment_bypassed(live->at);
+	if (!r)
+		r = note_others(live);
 	return r ? r : rd_freeze_check(&live->freeze);
 }
 
