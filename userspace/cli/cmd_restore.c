@@ -116,9 +116,7 @@ static int check_overwrite(struct ctl *ctl, const char *path, const char *pool,
 		rd_buffer_put(&names, volume->name, strlen(volume->name) + 1);
 	if (!r && names.failed)
 		r = -ENOMEM;
-	if (!r)
-		r = rd_check_overwrite(path, &overwrite);
-	return r;
+	return r ? r : rd_check_overwrite(path, &overwrite);
 }
 
 static int open_served(const struct ctl *ctl, struct target *target,

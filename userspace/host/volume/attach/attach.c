@@ -476,7 +476,7 @@ static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 		r = rd_failpoint("detach-told");
 	if (!r && found)
 		rd_dedup_untag_home(at);
-	return r ? r : rd_attachment_remove(at);
+	return r || given_up ? r : rd_attachment_remove(at);
 }
 
 int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,

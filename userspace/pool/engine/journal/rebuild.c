@@ -460,13 +460,13 @@ static int switch_to(struct rd_pool *pool, const char *new, const char *old_name
 static int leave_damage(struct rd_pool *pool)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	bool fenced = rd_area_can(&pool->area, RD_STORE_FENCED);
 	int r = path ? rd_catalog_open(&pool->sql, path, true) : -ENOMEM;
 
 	if (r)
 		return r;
-	r = rd_area_can(&pool->area, RD_STORE_FENCED) ? rd_fence_rebuilt(pool) :
-		rd_journal_renew(pool, 0);
-	if (r == -ENOSPC && !rd_area_can(&pool->area, RD_STORE_FENCED)) {
+	r = fenced ? rd_fence_rebuilt(pool) : rd_journal_renew(pool, 0);
+	if (r == -ENOSPC && !fenced) {
 		rd_warn("the damaged part of the copy stays, and the next rebuild finds it again");
 		r = 0;
 	}
